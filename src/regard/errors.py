@@ -1,0 +1,78 @@
+"""Everything that Regard raises on purpose.
+
+::
+
+    RegardError                 exit 1   something failed while running
+    ├── InputError              exit 2   what the caller gave cannot be used
+    │   ├── RecipeError                  a recipe key or value
+    │   ├── DataError                    a text file, a line, a pair
+    │   ├── ShapeError                   a tensor: mask, ids, width, length (also a ValueError)
+    │   ├── FolderError                  a model or run folder: missing, locked, of another recipe
+    │   │   └── DamagedError             a sealed file that differs from its manifest
+    │   └── MissingExtraError            an optional package is not installed
+    ├── TrainingError           exit 1   the run cannot go on: NaN, a full disk
+    └── InterruptedRun          exit 130 Ctrl-C, after the state was saved
+
+Every message is one or two sentences: what is wrong, where (file:line or key), what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RegardError(Exception):
+    """Base of all of Regard's own errors; ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class InputError(RegardError):
+    """What the caller gave cannot be used."""
+
+    exit_code = 2
+
+
+class RecipeError(InputError):
+    """A recipe key or value cannot be used."""
+
+
+class DataError(InputError):
+    """A text file, a line or a pair cannot be used."""
+
+
+class ShapeError(InputError, ValueError):
+    """A tensor does not fit: mask, ids, width or length."""
+
+
+class FolderError(InputError):
+    """A model or run folder is missing, locked, or belongs to something else."""
+
+
+class DamagedError(FolderError):
+    """A sealed file is missing or differs from its manifest."""
+
+
+class MissingExtraError(InputError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs the package {package!r}; install it with: pip install 'regard[{extra}]'")
+
+
+class TrainingError(RegardError):
+    """The run cannot go on."""
+
+
+class InterruptedRun(RegardError):
+    """The user stopped the run; its state was saved."""
+
+    exit_code = 130
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the valid name closest to ``name``, or the list of all when none is close."""
+    names = sorted(valid)
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else f"; valid: {', '.join(names)}"
