@@ -1,0 +1,51 @@
+"""What a Transformer is made of. Read: masks, attention, residual, layers, stacks."""
+
+from regard.nn.attention import MultiHeadAttention, attend, attend_plain
+from regard.nn.cache import KeysValues, KeyValueCache
+from regard.nn.embedding import Embedding, FrameMap, TokenTable
+from regard.nn.feed_forward import FeedForward, GatedFeedForward
+from regard.nn.layers import DecoderLayer, EncoderLayer
+from regard.nn.masks import (
+    EVERYTHING,
+    Visibility,
+    causal_mask,
+    check_mask,
+    combine,
+    lengths_from_ids,
+    padding_mask,
+)
+from regard.nn.positions import Learned, Positions, RelativeBias, Rotary, Sinusoidal, sinusoidal_table
+from regard.nn.residual import PostNorm, PreNorm
+from regard.nn.stacks import Decoder, Encoder
+
+__all__ = [
+    "EVERYTHING",
+    "Decoder",
+    "DecoderLayer",
+    "Embedding",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "FrameMap",
+    "GatedFeedForward",
+    "KeyValueCache",
+    "KeysValues",
+    "Learned",
+    "MultiHeadAttention",
+    "Positions",
+    "PostNorm",
+    "PreNorm",
+    "RelativeBias",
+    "Rotary",
+    "Sinusoidal",
+    "TokenTable",
+    "Visibility",
+    "attend",
+    "attend_plain",
+    "causal_mask",
+    "check_mask",
+    "combine",
+    "lengths_from_ids",
+    "padding_mask",
+    "sinusoidal_table",
+]

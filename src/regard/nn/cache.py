@@ -1,0 +1,104 @@
+"""Keys and values that outlive one forward: a decoder's own past, and the source it reads.
+
+Axes: B rows, H heads, C capacity, L new tokens, S length so far, K width of a head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.nn.masks import Offset
+
+
+@dataclass(frozen=True)
+class KeysValues:
+    """Keys and values that stay as they are: those of an encoded source."""
+
+    keys: Float[Tensor, "B H S K"]
+    values: Float[Tensor, "B H S K"]
+
+    def reorder(self, rows: Int[Tensor, "N"]) -> KeysValues:
+        """Return the keys and values of ``rows``."""
+        return KeysValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+
+    def nbytes(self) -> int:
+        """Return the memory held, in bytes."""
+        return self.keys.nbytes + self.values.nbytes
+
+
+class KeyValueCache:
+    """Keys and values of the tokens read so far, one owner, room for more ahead of them.
+
+    ``length`` is one number while all rows have read as many tokens, else one per row. Memory doubles when full, so
+    nothing is ever written past its end.
+    """
+
+    def __init__(self, capacity: int = 32) -> None:
+        self.length: Offset = 0
+        self._capacity = capacity
+        self._keys: Tensor | None = None  # [B, H, C, K]
+        self._values: Tensor | None = None
+
+    def append(
+        self, keys: Float[Tensor, "B H L K"], values: Float[Tensor, "B H L K"]
+    ) -> tuple[Float[Tensor, "B H S K"], Float[Tensor, "B H S K"]]:
+        """Write new keys and values behind the old ones of each row and return all of them, as views.
+
+        Where rows differ in length, the columns behind a row's own end hold leftovers: mask them.
+        """
+        num_new = keys.size(2)
+        longest = int(self.length.max()) if isinstance(self.length, Tensor) else self.length
+        self._keys = self._room(self._keys, keys, longest, num_new)
+        self._values = self._room(self._values, values, longest, num_new)
+        if isinstance(self.length, Tensor):
+            columns = self.length[:, None] + torch.arange(num_new, device=keys.device)  # [B, L]
+            index = columns[:, None, :, None].expand_as(keys)
+            self._keys.scatter_(2, index, keys)
+            self._values.scatter_(2, index, values)
+        else:
+            self._keys[:, :, longest : longest + num_new] = keys
+            self._values[:, :, longest : longest + num_new] = values
+        self.length = self.length + num_new
+        return self._keys[:, :, : longest + num_new], self._values[:, :, : longest + num_new]
+
+    def _room(self, store: Tensor | None, new: Tensor, used: int, num_new: int) -> Tensor:
+        """Return ``store``, or a larger copy of it, with room for ``num_new`` columns behind ``used``."""
+        if store is not None and new.shape[:2] != store.shape[:2]:
+            raise ShapeError(
+                f"the cache holds {store.size(0)} rows of {store.size(1)} heads, but got {list(new.shape)}"
+            )
+        needed = used + num_new
+        if store is not None and needed <= store.size(2):
+            return store
+        capacity = max(self._capacity, needed, 0 if store is None else 2 * store.size(2))
+        # Zeros, for a masked key still meets its value: 0 · NaN would be NaN.
+        larger = new.new_zeros(new.size(0), new.size(1), capacity, new.size(3))
+        if store is not None:
+            larger[:, :, :used] = store[:, :, :used]
+        return larger
+
+    def reorder(self, rows: Int[Tensor, "N"]) -> KeyValueCache:
+        """Return a new owner whose row i is row ``rows[i]`` of this one; rows may repeat or be left out."""
+        other = KeyValueCache(self._capacity)
+        other.length = self.length.index_select(0, rows) if isinstance(self.length, Tensor) else self.length
+        if self._keys is not None and self._values is not None:
+            other._keys = self._keys.index_select(0, rows)
+            other._values = self._values.index_select(0, rows)
+        return other
+
+    def fork(self) -> KeyValueCache:
+        """Return a copy that can go its own way."""
+        other = KeyValueCache(self._capacity)
+        other.length = self.length
+        other._keys = None if self._keys is None else self._keys.clone()
+        other._values = None if self._values is None else self._values.clone()
+        return other
+
+    def nbytes(self) -> int:
+        """Return the memory held, in bytes."""
+        return sum(store.nbytes for store in (self._keys, self._values) if store is not None)

@@ -1,0 +1,44 @@
+"""How a sublayer joins the stream that runs around it.
+
+The norm itself is torch's ``nn.LayerNorm`` or ``nn.RMSNorm`` over the features of each position, handed in.
+
+Axes: B batch, L tokens, D = d_model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Sublayer = Callable[[Tensor], Tensor]
+
+
+class PostNorm(nn.Module):
+    """``norm(x + dropout(sublayer(x)))``: the paper's order (section 5.4)."""
+
+    def __init__(self, norm: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = norm
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BLD: Float[Tensor, "B L D"], sublayer: Sublayer) -> Float[Tensor, "B L D"]:
+        """Return the normalised sum of ``x_BLD`` and what ``sublayer`` makes of it."""
+        return self.norm(x_BLD + self.dropout(sublayer(x_BLD)))  # type: ignore[no-any-return]
+
+
+class PreNorm(nn.Module):
+    """``x + dropout(sublayer(norm(x)))``: the stream itself is never normalised (Xiong et al. 2020).
+
+    A stack of these wants a norm at its end, see :class:`regard.nn.stacks.Encoder`.
+    """
+
+    def __init__(self, norm: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = norm
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BLD: Float[Tensor, "B L D"], sublayer: Sublayer) -> Float[Tensor, "B L D"]:
+        """Return ``x_BLD`` plus what ``sublayer`` makes of its normalised self."""
+        return x_BLD + self.dropout(sublayer(self.norm(x_BLD)))  # type: ignore[no-any-return]
