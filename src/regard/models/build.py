@@ -1,0 +1,192 @@
+"""From a spec to modules: words become objects here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import InputError
+from regard.models import specs
+from regard.models.seq2seq import Transformer
+from regard.models.specs import TransformerSpec, preset
+from regard.nn import (
+    Decoder,
+    DecoderLayer,
+    Embedding,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    GatedFeedForward,
+    Learned,
+    MultiHeadAttention,
+    Positions,
+    PostNorm,
+    PreNorm,
+    RelativeBias,
+    Rotary,
+    Sinusoidal,
+    TokenTable,
+)
+from regard.protocols import PAD
+
+ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+}
+
+
+def build(
+    spec: TransformerSpec | str, *, source_vocab: int | None = None, target_vocab: int | None = None
+) -> Transformer:
+    """Return a freshly initialised model.
+
+    Args:
+        spec: What to build, or the name of a preset, which needs the two vocabulary sizes.
+        source_vocab: Source vocabulary size, with a preset.
+        target_vocab: Target vocabulary size, with a preset; left out, that of the source.
+
+    Weights come from torch's global generator: call ``torch.manual_seed`` first for the same model again.
+    """
+    if isinstance(spec, str):
+        if source_vocab is None:
+            raise InputError(f"build({spec!r}) needs `source_vocab`, and `target_vocab` where it differs")
+        spec = preset(spec, source_vocab=source_vocab, target_vocab=target_vocab or source_vocab)
+    elif source_vocab is not None or target_vocab is not None:
+        raise InputError("the vocabulary sizes are part of the spec; pass them with a preset's name only")
+
+    source_positions, target_positions = _Side(spec, bidirectional=True), _Side(spec, bidirectional=False)
+    model = Transformer(
+        spec=spec,
+        source_embedding=source_positions.embedding(spec.source_vocab),
+        target_embedding=target_positions.embedding(spec.target_vocab),
+        encoder=Encoder(
+            source_positions.encoder_layer,
+            spec.encoder_layers,
+            final_norm=_norm(spec) if spec.encoder_final_norm else None,
+        ),
+        decoder=Decoder(
+            target_positions.decoder_layer,
+            spec.decoder_layers,
+            final_norm=_norm(spec) if spec.decoder_final_norm else None,
+        ),
+        output=nn.Linear(spec.d_model, spec.target_vocab, bias=spec.output_bias),
+    )
+    initialise(model)
+    tie(model)
+    return model
+
+
+class _Side:
+    """What the layers of one stack share: the position object of that side."""
+
+    def __init__(self, spec: TransformerSpec, *, bidirectional: bool) -> None:
+        self.spec = spec
+        self.added: Positions = Positions()
+        self.in_attention: Positions | None = None
+        match spec.positions:
+            case specs.Sinusoidal(layout=layout):
+                self.added = Sinusoidal(spec.d_model, spec.max_len, layout=layout)
+            case specs.Learned():
+                self.added = Learned(spec.d_model, spec.max_len)
+            case specs.Rotary(base=base, layout=layout):
+                width = spec.d_model // spec.num_heads
+                self.in_attention = Rotary(width, spec.max_len, base=base, layout=layout)
+            case specs.RelativeBias(num_buckets=buckets, max_distance=distance):
+                self.in_attention = RelativeBias(
+                    spec.num_heads, num_buckets=buckets, max_distance=distance, bidirectional=bidirectional
+                )
+            case specs.NoPositions():
+                pass
+
+    def embedding(self, num_tokens: int) -> Embedding:
+        spec = self.spec
+        return Embedding(
+            TokenTable(num_tokens, spec.d_model, scaled=spec.scale_embeddings),
+            self.added,
+            norm=_norm(spec) if spec.embedding_norm else None,
+            dropout=spec.dropout.embedding,
+        )
+
+    def encoder_layer(self, index: int) -> EncoderLayer:
+        return EncoderLayer(
+            self_attention=self._attention(self.in_attention),
+            feed_forward=self._feed_forward(),
+            residuals=(self._residual(), self._residual()),
+        )
+
+    def decoder_layer(self, index: int) -> DecoderLayer:
+        return DecoderLayer(
+            self_attention=self._attention(self.in_attention),
+            cross_attention=self._attention(None),
+            feed_forward=self._feed_forward(),
+            residuals=(self._residual(), self._residual(), self._residual()),
+        )
+
+    def _attention(self, positions: Positions | None) -> MultiHeadAttention:
+        spec = self.spec
+        return MultiHeadAttention(
+            spec.d_model,
+            spec.num_heads,
+            dropout=spec.dropout.attention,
+            bias=spec.bias,
+            scale=None if spec.scale_attention else 1.0,
+            positions=positions,
+        )
+
+    def _feed_forward(self) -> nn.Module:
+        spec = self.spec
+        kind = GatedFeedForward if spec.gated else FeedForward
+        return kind(
+            spec.d_model, spec.d_ff, ACTIVATIONS[spec.activation], dropout=spec.dropout.feed_forward, bias=spec.bias
+        )
+
+    def _residual(self) -> nn.Module:
+        kind = PostNorm if self.spec.residual == "post" else PreNorm
+        return kind(_norm(self.spec), self.spec.dropout.residual)
+
+
+def _norm(spec: TransformerSpec) -> nn.Module:
+    if spec.norm == "rms":
+        return nn.RMSNorm(spec.d_model, eps=spec.norm_eps)
+    return nn.LayerNorm(spec.d_model, eps=spec.norm_eps)
+
+
+@torch.no_grad()
+def initialise(model: Transformer) -> None:
+    """Set maps to Xavier-uniform, biases to zero, and token tables to a normal whose size fits their scale.
+
+    The fused query-key-value map counts as one matrix, so each of its parts starts 1/√2 smaller than alone.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    spec = model.spec
+    # Vectors enter the stack with a variance of about one, as positions do; a table that is also the output map must
+    # start small, or the first logits are far too sure.
+    small = spec.scale_embeddings or spec.tie != "none"
+    for embedding in (model.source_embedding, model.target_embedding):
+        table = _table(embedding)
+        nn.init.normal_(table.weight, std=spec.d_model**-0.5 if small else 1.0)
+        nn.init.zeros_(table.weight[PAD])
+
+
+def tie(model: Transformer) -> None:
+    """Make the tables that ``model.spec.tie`` names one parameter; called again whenever weights are replaced."""
+    shared = _table(model.target_embedding).weight
+    if model.spec.tie != "none":
+        model.output.weight = shared
+    if model.spec.tie == "all":
+        _table(model.source_embedding).weight = shared
+
+
+def _table(embedding: Embedding) -> nn.Embedding:
+    return cast(TokenTable, embedding.vectors).table
