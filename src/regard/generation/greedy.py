@@ -1,0 +1,76 @@
+"""Greedy search: the best next word, again and again. The shortest search there is, and the oracle of beam 1.
+
+Axes: B sentences, S source length, N sentences still running, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.errors import RegardError
+from regard.generation.hypothesis import NAN_LOGITS, Hypothesis
+from regard.generation.lengths import source_words
+from regard.generation.options import SearchOptions
+from regard.protocols import BOS, EOS, PAD, StepDecoder
+
+
+@torch.inference_mode()
+def greedy_search(
+    decoder: StepDecoder,
+    source: Int[Tensor, "B S"],
+    source_lengths: Int[Tensor, " B"] | None = None,
+    options: SearchOptions | None = None,
+) -> list[Hypothesis]:
+    """Return one hypothesis for each source row; of ``options`` the length limits and the score are used.
+
+    A sentence that reaches its limit and would still go on is cut, and says so.
+    """
+    options = options or SearchOptions(beam=1)
+    score = options.scorer()
+    fewest, most = (limit.tolist() for limit in options.limits(source_words(source, source_lengths)))
+    ids: list[list[int]] = [[] for _ in most]
+    token_log_probs: list[list[float]] = [[] for _ in most]
+    finished = [False for _ in most]
+
+    running = list(range(len(most)))
+    if not running:
+        return []
+    state = decoder.start(source, source_lengths)
+    tokens = source.new_full((len(most),), BOS)
+    while True:
+        step = decoder.step(tokens, state)
+        log_probs_NV = step.logits.float().log_softmax(dim=-1)
+        log_probs_NV[:, [PAD, BOS]] = -math.inf
+        too_short = [row for row, sentence in enumerate(running) if len(ids[sentence]) < fewest[sentence]]
+        log_probs_NV[too_short, EOS] = -math.inf
+
+        best, tokens = log_probs_NV.max(dim=-1)
+        stay = []
+        for row, (log_prob, token) in enumerate(zip(best.tolist(), tokens.tolist(), strict=True)):
+            if math.isnan(log_prob):
+                raise RegardError(NAN_LOGITS)
+            sentence = running[row]
+            if token != EOS and (len(ids[sentence]) == most[sentence] or log_prob == -math.inf):
+                continue
+            token_log_probs[sentence].append(log_prob)
+            if token == EOS:
+                finished[sentence] = True
+            else:
+                ids[sentence].append(token)
+                stay.append(row)
+        if not stay:
+            break
+        state = step.state
+        if len(stay) < len(running):
+            rows = torch.tensor(stay, device=source.device)
+            state, tokens = decoder.reorder(state, rows), tokens[rows]
+            running = [running[row] for row in stay]
+
+    return [
+        Hypothesis(tuple(words), tuple(parts), score(math.fsum(parts), len(parts)), ended)
+        for words, parts, ended in zip(ids, token_log_probs, finished, strict=True)
+    ]

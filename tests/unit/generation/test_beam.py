@@ -1,0 +1,226 @@
+"""Beam search against enumeration, against greedy search, and against itself in other batches."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+import torch
+
+from regard.errors import RegardError
+from regard.generation import Hypothesis, SearchOptions, beam_search, generate, generate_all, greedy_search
+from regard.generation.scores import LengthPenalty
+from regard.protocols import EOS, Step
+from unit.generation.toys import TableDecoder, every_sentence, padded, random_sources
+
+EXHAUSTIVE = 2_000  # places; at most 4^4 prefixes of 4 words * 7 extensions + 85 shorter sentences ever compete
+
+
+def exhaustive(alpha: float, nbest: int = 1) -> SearchOptions:
+    return SearchOptions(
+        beam=EXHAUSTIVE, nbest=nbest, length_penalty=alpha, max_length=4, max_length_ratio=0, max_length_margin=4
+    )
+
+
+@pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.6, 1.0, 2.0])
+def test_exhaustive_beam_equals_enumeration_in_500_random_models(alpha: float) -> None:
+    """Each source makes the table another model; its best sentence must be the best of all."""
+    decoder = TableDecoder(end_bias=-0.5)
+    sources = [[4 + model % 89, 4 + model // 89, EOS] for model in range(500)]
+    found = beam_search(decoder, torch.tensor(sources), None, exhaustive(alpha, nbest=7))
+    for source, hypotheses in zip(sources, found, strict=True):
+        score = LengthPenalty(alpha)
+        scored = {ids: score(math.fsum(parts), len(parts)) for ids, parts in every_sentence(decoder, source, 4).items()}
+        best = sorted(scored, key=lambda ids: -scored[ids])[:7]
+        assert [hypothesis.ids for hypothesis in hypotheses] == best
+        assert all(hypothesis.finished for hypothesis in hypotheses)
+        for hypothesis in hypotheses:
+            # float32 log-softmax against float64: 5 tokens at 1e-7 each
+            assert hypothesis.score == pytest.approx(scored[hypothesis.ids], abs=2e-6)
+
+
+def test_search_stops_as_soon_as_nothing_better_can_follow() -> None:
+    """With the plain sum a finished hypothesis above every prefix ends the search; a longer limit costs nothing."""
+    decoder = TableDecoder(end_bias=6.0)
+    options = SearchOptions(beam=5, score="sum", max_length=97, max_length_margin=97)
+    beam_search(decoder, *padded(random_sources(11)), options)
+    assert len(decoder.steps) < 20
+
+
+def test_beam_one_is_greedy_1000_times() -> None:
+    decoder = TableDecoder(vocab=11)
+    source, lengths = padded(random_sources(1000))
+    for alpha in (0.0, 2.0):
+        options = SearchOptions(beam=1, length_penalty=alpha, max_length=13)
+        beam = [hypotheses[0] for hypotheses in beam_search(decoder, source, lengths, options)]
+        assert beam == greedy_search(decoder, source, lengths, options)
+        assert {hypothesis.finished for hypothesis in beam} == {True, False}
+
+
+def test_greedy_takes_the_best_word_each_time() -> None:
+    decoder = TableDecoder(vocab=11)
+    source = torch.tensor([[5, 7, EOS]])
+    (hypothesis,) = greedy_search(decoder, source, None, SearchOptions(beam=1, max_length=17))
+    folded = decoder.start(source).source
+    fed = [2]
+    for word in [*hypothesis.ids, EOS]:
+        row = decoder.logits(folded, torch.tensor([fed])).log_softmax(-1)[0]
+        row[[0, 2]] = -math.inf
+        assert word == int(row.argmax())
+        fed.append(word)
+
+
+def same(ours: list[Hypothesis], theirs: list[Hypothesis]) -> bool:
+    return [h.ids for h in ours] == [h.ids for h in theirs] and all(
+        abs(a.score - b.score) <= 1e-5 for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_a_sentence_does_not_depend_on_its_mates(beam: int) -> None:
+    decoder = TableDecoder(vocab=23, end_bias=1.0)
+    sources = random_sources(200, seed=3)
+    options = SearchOptions(beam=beam, nbest=beam, max_length=19)
+    alone = [generate(decoder, torch.tensor([source]), None, options)[0] for source in sources]
+    shuffle = random.Random(5)
+    for _ in range(20):
+        order = list(range(len(sources)))
+        shuffle.shuffle(order)
+        while order:
+            batch = [order.pop() for _ in range(min(len(order), shuffle.randint(1, 31)))]
+            found = generate(decoder, *padded([sources[index] for index in batch]), options)
+            assert all(same(hypotheses, alone[index]) for hypotheses, index in zip(found, batch, strict=True))
+    assert all(map(same, generate_all(decoder, sources, options, batch_tokens=101), alone))
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_scores_are_those_of_the_sentence_fed_by_force(beam: int) -> None:
+    decoder = TableDecoder(vocab=13)
+    sources = random_sources(50, seed=7)
+    options = SearchOptions(beam=beam, nbest=beam, max_length=7, length_penalty=0.6)
+    for source, hypotheses in zip(sources, generate(decoder, *padded(sources), options), strict=True):
+        for hypothesis in hypotheses:
+            targets = [*hypothesis.ids, EOS] if hypothesis.finished else [*hypothesis.ids]
+            state, total, fed = decoder.start(*padded([source])), 0.0, 2
+            for target in targets:
+                step = decoder.step(torch.tensor([fed]), state)
+                total += float(step.logits.log_softmax(-1)[0, target])
+                state, fed = step.state, target
+            assert hypothesis.log_prob == pytest.approx(total, abs=1e-5)
+            assert hypothesis.score == pytest.approx(total / ((5 + len(targets)) / 6) ** 0.6, abs=1e-5)
+            assert max(hypothesis.token_log_probs) <= 0
+
+
+def test_nbest_lists_are_distinct_sorted_and_whole() -> None:
+    """At a limit of 5 words on purpose: some are cut, none repeats, none holds an end mark, finished ones lead."""
+    decoder = TableDecoder(vocab=9, end_bias=-1.0)
+    source, lengths = padded(random_sources(100))
+    for hypotheses in beam_search(decoder, source, lengths, SearchOptions(beam=10, nbest=10, max_length=5)):
+        assert len({hypothesis.ids for hypothesis in hypotheses}) == 10
+        assert all(not {0, 2, EOS} & {*hypothesis.ids} for hypothesis in hypotheses)
+        keys = [(not hypothesis.finished, -hypothesis.score) for hypothesis in hypotheses]
+        assert keys == sorted(keys)
+        for hypothesis in hypotheses:
+            assert hypothesis.length == len(hypothesis.ids) + hypothesis.finished
+            assert hypothesis.finished or len(hypothesis.ids) == 5
+
+
+def test_fewer_hypotheses_only_when_fewer_exist() -> None:
+    """One word at most, five words in the vocabulary: the empty sentence, the 5 words, and nothing else."""
+    decoder = TableDecoder(vocab=8)
+    options = SearchOptions(beam=50, nbest=50, max_length=1)
+    ((*hypotheses,),) = beam_search(decoder, torch.tensor([[5, EOS]]), None, options)
+    assert sorted(hypothesis.ids for hypothesis in hypotheses) == [(), (1,), (4,), (5,), (6,), (7,)]
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("fewest", [0, 1, 5])
+def test_minimum_length_is_exact(beam: int, fewest: int) -> None:
+    decoder = TableDecoder(vocab=11, end_bias=50.0)
+    found = generate(decoder, *padded(random_sources(7)), SearchOptions(beam=beam, min_length=fewest))
+    assert {len(hypothesis.ids) for (hypothesis,) in found} == {fewest}
+    assert all(hypothesis.finished for (hypothesis,) in found)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("end_bias", [-50.0, -1e9, -math.inf])
+def test_a_model_that_never_ends_is_cut_at_the_limit(beam: int, end_bias: float) -> None:
+    decoder = TableDecoder(vocab=11, end_bias=end_bias)
+    sources = random_sources(7)
+    options = SearchOptions(beam=beam, nbest=beam, max_length=11, max_length_ratio=2, max_length_margin=1)
+    for source, hypotheses in zip(sources, generate(decoder, *padded(sources), options), strict=True):
+        limit = min(11, 2 * (len(source) - 1) + 1)
+        assert [len(hypothesis.ids) for hypothesis in hypotheses] == [limit] * beam
+        assert not any(hypothesis.finished for hypothesis in hypotheses)
+        assert all(hypothesis.length == limit for hypothesis in hypotheses)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_longest_allowed_sentence_is_finished_not_cut(beam: int) -> None:
+    decoder = TableDecoder(vocab=11, end_bias=50.0)
+    options = SearchOptions(beam=beam, min_length=5, max_length=5)
+    for (hypothesis,) in generate(decoder, *padded(random_sources(7)), options):
+        assert len(hypothesis.ids) == 5
+        assert hypothesis.finished
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_impossible_words_are_never_chosen(beam: int) -> None:
+    """All words but 4 are impossible, and so is the end after the third word: the search runs into a wall."""
+
+    class Wall(TableDecoder):
+        def logits(self, source_N: torch.Tensor, words_NT: torch.Tensor) -> torch.Tensor:
+            logits = torch.full((len(source_N), 7), -math.inf)
+            logits[:, 4] = 0.0
+            logits[:, 0 if words_NT.shape[1] == 4 else EOS] = -1.0
+            if words_NT.shape[1] == 4:
+                logits[:, 4] = -math.inf
+            return logits
+
+    source = torch.tensor([[5, EOS]])
+    (best, *others) = generate(Wall(), source, None, SearchOptions(beam=beam, nbest=beam, length_penalty=2.0))[0]
+    if beam == 1:
+        assert (best.ids, best.finished) == ((4, 4, 4), False)
+    else:
+        assert best.finished
+        assert [hypothesis.ids for hypothesis in others if not hypothesis.finished] == [(4, 4, 4)]
+    for hypothesis in [best, *others]:
+        assert math.isfinite(hypothesis.score)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_no_sentence_gives_no_result(beam: int) -> None:
+    empty = torch.zeros(0, 3, dtype=torch.int64)
+    assert generate(TableDecoder(), empty, torch.zeros(0, dtype=torch.int64), SearchOptions(beam=beam)) == []
+    assert generate_all(TableDecoder(), [], SearchOptions(beam=beam)) == []
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_nan_is_an_error(beam: int) -> None:
+    class Broken(TableDecoder):
+        def step(self, tokens: torch.Tensor, state: object) -> Step:
+            return Step(torch.full((len(tokens), 7), math.nan), state)
+
+    with pytest.raises(RegardError, match="NaN"):
+        generate(Broken(), torch.tensor([[5, EOS]]), None, SearchOptions(beam=beam))
+
+
+def test_low_precision_logits_are_scored_in_float32() -> None:
+    class Half(TableDecoder):
+        def logits(self, source_N: torch.Tensor, words_NT: torch.Tensor) -> torch.Tensor:
+            return super().logits(source_N, words_NT).bfloat16()
+
+    ((hypothesis,),) = beam_search(Half(vocab=997), torch.tensor([[5, EOS]]), None, SearchOptions(max_length=1))
+    decoder = Half(vocab=997)
+    state = decoder.start(torch.tensor([[5, EOS]]))
+    first = decoder.step(torch.tensor([2]), state).logits.float().log_softmax(-1)[0]
+    assert hypothesis.token_log_probs[0] == float(first[[*hypothesis.ids, EOS][0]])
+
+
+def test_finished_sentences_leave_the_batch() -> None:
+    decoder = TableDecoder(vocab=23, end_bias=1.0)
+    beam_search(decoder, *padded(random_sources(31)), SearchOptions(beam=3, max_length=40, max_length_margin=40))
+    assert decoder.steps[0] == 31
+    assert max(decoder.steps) <= 93
+    assert decoder.steps[-1] <= 6
