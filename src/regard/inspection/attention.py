@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from jaxtyping import Float
@@ -28,12 +28,16 @@ _CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|multihead_attn|src_attn|
 class AttentionMaps(Mapping[str, list[Tensor]]):
     """The weights heard, by the path of the attention: one [B, H, Lq, Lk] per forward, float32, on the CPU.
 
-    Paths are in the order in which the attentions were first called.
+    Paths are in the order in which the attentions were first called. ``kinds`` maps path patterns to kinds, where paths
+    do not tell them.
     """
 
-    def __init__(self, model_name: str, kinds: Mapping[str, Kind] | None = None) -> None:
+    def __init__(self, model_name: str, kinds: Mapping[str, str] | None = None) -> None:
+        for kind in (kinds or {}).values():
+            if kind not in get_args(Kind):
+                raise InputError(f"unknown kind of attention {kind!r}{nearest(kind, get_args(Kind))}")
         self._model_name = model_name
-        self._kinds = dict(kinds or {})
+        self._kinds = {pattern: cast(Kind, kind) for pattern, kind in (kinds or {}).items()}
         self._heard: dict[str, list[Tensor]] = {}
 
     def hear(self, name: str, weights: Float[Tensor, "B H Lq Lk"]) -> None:
@@ -105,7 +109,7 @@ class AttentionMaps(Mapping[str, list[Tensor]]):
 
 
 @contextmanager
-def watch_attention(model: nn.Module, *, kinds: Mapping[str, Kind] | None = None) -> Iterator[AttentionMaps]:
+def watch_attention(model: nn.Module, *, kinds: Mapping[str, str] | None = None) -> Iterator[AttentionMaps]:
     """Collect the attention weights of every forward of ``model`` inside the ``with`` block.
 
     The model computes what it always does, bit for bit: weights are worked out aside (see ``listeners.py``). Works for
@@ -127,9 +131,6 @@ def watch_attention(model: nn.Module, *, kinds: Mapping[str, Kind] | None = None
             model(source, target)
         maps["decoder.layers.0.cross_attention"][0]     # [B, H, T, S]
     """
-    for kind in (kinds or {}).values():
-        if kind not in get_args(Kind):
-            raise InputError(f"unknown kind of attention {kind!r}{nearest(kind, get_args(Kind))}")
     maps = AttentionMaps(type(model).__name__, kinds)
     with attach(model, maps.hear):
         yield maps
