@@ -11,7 +11,8 @@ Everything is made under another name in the same folder, synced, and renamed in
 so that at every instant one whole version can be opened, whatever dies.
 """
 
-# ruff: noqa: PTH (every system call is spelt os.something, so that a test can make the n-th one fail)
+# Every system call is spelt os.something, so that a test can make the n-th one fail.
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH110, PTH112, PTH114, PTH208
 
 from __future__ import annotations
 

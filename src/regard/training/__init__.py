@@ -1,0 +1,50 @@
+"""Training of any ``nn.Module`` that gives a sum of losses and a count: objective, schedule, step, loop, checkpoints.
+
+Names are loaded when first used, so that `TrainingOptions` can be read without torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.training.checkpoints import Checkpoints, average
+    from regard.training.loop import Better, Outcome, train
+    from regard.training.objective import Seq2SeqObjective, chunked_cross_entropy, smoothed_cross_entropy
+    from regard.training.options import TrainingOptions
+    from regard.training.weights import load_tensors, tensor_bytes
+
+_HOME = {
+    "Better": "loop",
+    "Checkpoints": "checkpoints",
+    "Outcome": "loop",
+    "Seq2SeqObjective": "objective",
+    "TrainingOptions": "options",
+    "average": "checkpoints",
+    "chunked_cross_entropy": "objective",
+    "load_tensors": "weights",
+    "smoothed_cross_entropy": "objective",
+    "tensor_bytes": "weights",
+    "train": "loop",
+}
+
+__all__ = [
+    "Better",
+    "Checkpoints",
+    "Outcome",
+    "Seq2SeqObjective",
+    "TrainingOptions",
+    "average",
+    "chunked_cross_entropy",
+    "load_tensors",
+    "smoothed_cross_entropy",
+    "tensor_bytes",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

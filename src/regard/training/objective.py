@@ -1,0 +1,202 @@
+"""What is minimised: label-smoothed cross-entropy, as a sum over real tokens and their count.
+
+`smoothed_cross_entropy` is the formula; `chunked_cross_entropy` is its fast twin, which takes the projection to the
+vocabulary along and never stores the logits.
+
+Axes: B batch, T target length, N target tokens, D model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from regard.protocols import PAD, Batch
+
+CHUNK_ROWS = 512
+"""Rows of logits alive at a time: enough to keep a matrix product busy, few enough to stay near the cache."""
+
+
+def smoothed_cross_entropy(
+    logits: Float[Tensor, "N V"], labels: Int[Tensor, " N"], smoothing: float
+) -> Float[Tensor, ""]:
+    """Return the loss summed over the labels that are not PAD.
+
+    With ``p = softmax(logits)``, each token costs::
+
+        (1 - smoothing) * -log p[label]  +  smoothing * mean over all V of -log p
+
+    that is, cross-entropy against the label mixed with the uniform distribution (Szegedy et al. 2016, section 7;
+    Vaswani et al. 2017, section 5.4). A class with logit -inf costs infinity only if something asks for it.
+    """
+    log_p = F.log_softmax(logits[labels != PAD].float() if logits.dtype.itemsize < 4 else logits[labels != PAD], dim=-1)
+    labels = labels[labels != PAD]
+    loss = -(1 - smoothing) * log_p.gather(-1, labels[:, None]).sum()
+    if smoothing:
+        loss = loss - smoothing * log_p.mean(dim=-1).sum()
+    return loss
+
+
+def chunked_cross_entropy(
+    hidden: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    labels: Int[Tensor, " N"],
+    smoothing: float,
+    *,
+    chunk_rows: int = CHUNK_ROWS,
+) -> Float[Tensor, ""]:
+    """Return ``smoothed_cross_entropy(hidden @ weight.T + bias, labels, smoothing)`` without storing the logits.
+
+    No label may be PAD here. The gradients are made in the forward pass, chunk by chunk while the probabilities are at
+    hand, so the cost in memory is one chunk of logits and the gradients themselves. The second derivative is refused.
+    """
+    wanted = [torch.is_grad_enabled() and t is not None and t.requires_grad for t in (hidden, weight, bias)]
+    if any(wanted):
+        return ChunkedCrossEntropy.apply(hidden, weight, bias, labels, smoothing, chunk_rows)  # type: ignore[no-any-return, no-untyped-call]
+    return _by_chunks(hidden, weight, bias, labels, smoothing, chunk_rows, (False, False, False))[0]
+
+
+class ChunkedCrossEntropy(torch.autograd.Function):
+    """The autograd side of `chunked_cross_entropy`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        chunk_rows: int,
+    ) -> Tensor:
+        """Sum the loss and keep its gradients by hidden, weight and bias."""
+        loss, *gradients = _by_chunks(
+            hidden, weight, bias, labels, smoothing, chunk_rows, tuple(ctx.needs_input_grad[:3])
+        )
+        ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        """Scale the kept gradients; the loss is a sum, so usually by 1."""
+        return *(None if g is None else g * scale for g in ctx.saved_tensors), None, None, None
+
+
+def _by_chunks(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    smoothing: float,
+    chunk_rows: int,
+    wanted: tuple[bool, ...],
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """Return the summed loss and its gradient by each of hidden, weight and bias that is wanted.
+
+    With z the logits, the loss of a row is ``lse - (1 - s) z[label] - s mean(z)`` and its gradient by z is
+    ``softmax(z) - (1 - s) onehot(label) - s / V``. The uniform parts need no pass over the logits, because the mean of
+    z over the vocabulary is linear in the row: ``hidden · mean(weight) + mean(bias)``.
+    """
+    N, V = len(hidden), len(weight)
+    hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
+    device = hidden.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    exact = torch.promote_types(dtype, torch.float32)  # sums and softmax, whatever the products run in
+    # float16 loses probabilities under 6e-8, which is what most of a gradient over a vocabulary is made of
+    product = exact if dtype == torch.float16 else dtype
+
+    with torch.autocast(device, enabled=False):
+        h, w = hidden.to(dtype), weight.to(dtype)
+        mean_weight = weight.mean(dim=0, dtype=exact)
+        loss = torch.zeros((), dtype=exact, device=hidden.device)
+        d_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device) if wanted[0] else None
+        d_weight = torch.zeros(weight.shape, dtype=exact, device=weight.device) if wanted[1] else None
+        d_bias = torch.zeros(V, dtype=exact, device=weight.device) if bias is not None and wanted[2] else None
+
+        for start in range(0, N, chunk_rows):
+            rows = slice(start, start + chunk_rows)
+            label = labels[rows, None]
+            z = (h[rows] @ w.T).to(exact)  # [chunk, V]
+            if bias is not None:
+                z += bias
+            z_label = z.gather(1, label)
+            log_p = torch.log_softmax(z, dim=1, out=z)
+            log_p_label = log_p.gather(1, label)
+            loss -= log_p_label.sum()
+            if smoothing:
+                # smoothing * (z[label] - mean z) is what the smoothed loss adds to the plain one
+                mean_z = (hidden[rows].to(exact) @ mean_weight).sum()
+                loss += smoothing * (z_label.sum() - mean_z)
+            if not any(wanted):
+                continue
+            d_z = log_p.exp_().scatter_add_(1, label, torch.full_like(z_label, smoothing - 1))
+            if d_bias is not None:
+                d_bias += d_z.sum(dim=0)
+            d_z = d_z.to(product)
+            if d_hidden is not None:
+                d_hidden[rows] = d_z @ w.to(product)
+            if d_weight is not None:
+                d_weight += d_z.T @ h[rows].to(product)
+
+        if smoothing and bias is not None:
+            loss -= smoothing * N * bias.mean(dtype=exact)
+        if smoothing and d_hidden is not None:
+            d_hidden -= smoothing * mean_weight
+        if smoothing and d_weight is not None:
+            d_weight -= (smoothing / V) * hidden.sum(dim=0, dtype=exact)
+        if smoothing and d_bias is not None:
+            d_bias -= smoothing * N / V
+    return (
+        loss,
+        None if d_hidden is None else d_hidden.to(hidden.dtype),
+        None if d_weight is None else d_weight.to(weight.dtype),
+        None if d_bias is None or bias is None else d_bias.to(bias.dtype),
+    )
+
+
+class Seq2SeqObjective(nn.Module):
+    """A sequence-to-sequence model and its criterion as one module: a batch in, a sum of losses and a count out.
+
+    Args:
+        model: anything with ``hidden(source, target_in, source_lengths) -> [B, T, D]`` and ``output``, an
+            ``nn.Linear(D, V)``, whose weight may be shared with an embedding.
+        smoothing: the share of the target distribution that is spread over the whole vocabulary.
+    """
+
+    def __init__(self, model: nn.Module, smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.model = model
+        self.smoothing = smoothing
+
+    def forward(self, batch: Batch) -> tuple[Tensor, int]:
+        """Return the smoothed loss summed over the real target tokens, in nats, and their count."""
+        return self._loss(batch, self.smoothing)
+
+    @torch.no_grad()
+    def nll(self, batch: Batch) -> tuple[Tensor, int]:
+        """Return the negative log-likelihood summed over the real target tokens, in nats, unsmoothed, and their count.
+
+        ``exp(sum / count)`` over a whole set is its perplexity.
+        """
+        return self._loss(batch, 0.0)
+
+    def _loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, int]:
+        output = cast(nn.Linear, self.model.output)
+        device = output.weight.device
+        lengths = None if batch.source_lengths is None else batch.source_lengths.to(device)
+        hidden = self.model.hidden(batch.source.to(device), batch.target_in.to(device), lengths)  # type: ignore[operator]
+        labels = batch.target_out.to(device)
+        if batch.target_lengths is None:  # nothing is padded, and nobody had to ask the device
+            hidden, labels = hidden.flatten(0, 1), labels.flatten()
+        else:
+            real = labels != PAD
+            hidden, labels = hidden[real], labels[real]
+        loss = chunked_cross_entropy(hidden, output.weight, output.bias, labels, smoothing)
+        return loss, batch.num_target_tokens

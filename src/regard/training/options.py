@@ -1,0 +1,126 @@
+"""What a person may choose about training: the recipe table ``[training]``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from regard.errors import RecipeError
+from regard.training.schedule import Schedule, constant, cosine, inverse_sqrt, linear, noam
+
+CHANGEABLE = frozenset(
+    {"updates", "epochs", "minutes", "validate_every", "save_every", "patience"}
+    | {"keep_last", "keep_best", "average", "average_count"}
+)
+"""The options that may differ when a run is resumed: they say how long and what is kept, not what is learned.
+
+With the schedules ``linear`` and ``cosine`` another ``updates`` also stretches the rest of the schedule.
+"""
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to train. The first of ``updates``, ``epochs``, ``minutes`` and ``patience`` that is reached ends the run.
+
+    Attributes:
+        updates: stop after so many changes of the weights.
+        epochs: stop after so many passes over the data.
+        minutes: stop after so many minutes of training, validation and saving, summed over resumed runs.
+        patience: stop after so many validations in a row that brought nothing better.
+        max_tokens: target or source tokens in a batch at most, padding included.
+        max_sentences: examples in a batch at most.
+        accumulate: batches per update.
+        optimizer: ``adam`` (decay added to the gradient) or ``adamw`` (decay apart from it).
+        learning_rate: highest rate; not used by ``noam``.
+        betas: decay of the running mean and variance of the gradient.
+        eps: added to the root of the variance.
+        weight_decay: only on matrices, embeddings included; never on biases and norms.
+        clip_norm: longest gradient allowed, per token; 0 means any.
+        schedule: ``constant``, ``linear``, ``cosine``, ``inverse_sqrt`` or ``noam``.
+        warmup: updates of linear rise at the start.
+        schedule_factor: the factor of ``noam``.
+        label_smoothing: share of the target distribution spread over the vocabulary.
+        validate_every: updates between validations.
+        save_every: updates between checkpoints.
+        metric: the validation figure that decides what is best.
+        keep_last: newest checkpoints kept.
+        keep_best: best checkpoints kept.
+        average: final weights are the mean of the ``last`` or ``best`` checkpoints, or of ``none``.
+        average_count: of how many.
+        seed: of everything random.
+        precision: ``fp32``, or ``bf16`` or ``fp16`` for the matrix products, with weights in fp32.
+    """
+
+    updates: int | None = 20_000
+    epochs: int | None = None
+    minutes: float | None = None
+    patience: int | None = None
+    max_tokens: int = 4096
+    max_sentences: int | None = None
+    accumulate: int = 1
+    optimizer: Literal["adam", "adamw"] = "adamw"
+    learning_rate: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = 1e-9
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0
+    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt", "noam"] = "inverse_sqrt"
+    warmup: int = 1000
+    schedule_factor: float = 1.0
+    label_smoothing: float = 0.1
+    validate_every: int = 500
+    save_every: int = 500
+    metric: str = "loss"
+    keep_last: int = 2
+    keep_best: int = 1
+    average: Literal["none", "last", "best"] = "none"
+    average_count: int = 5
+    seed: int = 1
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+
+    def __post_init__(self) -> None:
+        at_least_one = ("max_tokens", "accumulate", "validate_every", "save_every", "average_count", "keep_last")
+        for key in (*at_least_one, "updates", "epochs", "patience", "max_sentences"):
+            self._require(key, getattr(self, key) is None or getattr(self, key) >= 1, "at least 1")
+        for key in ("warmup", "keep_best", "seed", "weight_decay", "clip_norm"):
+            self._require(key, 0 <= getattr(self, key) < math.inf, "at least 0")
+        for key in ("learning_rate", "eps", "schedule_factor"):
+            self._require(key, 0 < getattr(self, key) < math.inf, "above 0")
+        self._require("minutes", self.minutes is None or 0 < self.minutes < math.inf, "above 0")
+        self._require("label_smoothing", 0 <= self.label_smoothing < 1, "from 0 to below 1")
+        self._require("betas", all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1")
+        if self.updates is self.epochs is self.minutes is self.patience is None:
+            raise RecipeError(
+                "one of `updates`, `epochs`, `minutes` and `patience` must be set, or training never ends"
+            )
+        if self.schedule in ("linear", "cosine") and self.updates is None:
+            raise RecipeError(f"`updates` must be set when `schedule` is {self.schedule!r}, which falls until then")
+        if self.schedule in ("inverse_sqrt", "noam"):
+            self._require("warmup", self.warmup >= 1, f"at least 1 when `schedule` is {self.schedule!r}")
+        if self.average != "none":
+            kept = f"keep_{self.average}"
+            self._require(
+                kept, getattr(self, kept) >= self.average_count, f"at least `average_count` ({self.average_count})"
+            )
+
+    def _require(self, key: str, condition: bool, wish: str) -> None:
+        if not condition:
+            raise RecipeError(f"`{key}` must be {wish}, but is {getattr(self, key)!r}")
+
+    def rates(self, d_model: int | None = None) -> Schedule:
+        """Return the schedule: update (from 1) -> learning rate. ``noam`` needs the width of the model."""
+        rate, warmup = self.learning_rate, self.warmup
+        match self.schedule:
+            case "constant":
+                return partial(constant, rate=rate, warmup=warmup)
+            case "linear" | "cosine" as name:
+                assert self.updates is not None  # checked above
+                return partial(linear if name == "linear" else cosine, rate=rate, warmup=warmup, updates=self.updates)
+            case "inverse_sqrt":
+                return partial(inverse_sqrt, rate=rate, warmup=warmup)
+            case "noam":
+                if d_model is None:
+                    raise RecipeError("`schedule` = 'noam' needs the width of a model; choose another for this one")
+                return partial(noam, d_model=d_model, warmup=warmup, factor=self.schedule_factor)

@@ -1,0 +1,160 @@
+"""One change of the weights: sums of losses in, one division, one clip, one step of the optimiser."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import TrainingError
+from regard.protocols import Batch
+from regard.training.diagnosis import diagnose
+from regard.training.options import TrainingOptions
+from regard.training.random_state import random_state
+
+_FIRST_SCALE, _LAST_SCALE, _SCALE_PATIENCE = 2.0**10, 2.0**-20, 2000
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update did.
+
+    Attributes:
+        loss: summed over the target tokens, in nats.
+        tokens: how many there were.
+        gradient_norm: length of the gradient of the mean loss, before clipping.
+        applied: whether the weights changed; not when there was no token, or float16 overflowed.
+    """
+
+    loss: float
+    tokens: int
+    gradient_norm: float
+    applied: bool
+
+
+class Updater:
+    """Optimiser, loss scale and precision of a run; called with the batches of one update.
+
+    Args:
+        objective: a module; ``objective(batch)`` gives the loss summed over real tokens, and their count.
+        options: optimiser, clipping and precision are read.
+
+    Attributes:
+        optimizer: the torch optimiser.
+        scale: what float16 losses are multiplied by before the backward pass, 1 otherwise.
+        clean: updates since ``scale`` last changed.
+    """
+
+    def __init__(self, objective: nn.Module, options: TrainingOptions) -> None:
+        self.objective = objective
+        self.clip_norm = options.clip_norm
+        self.precision = options.precision
+        self.optimizer = make_optimizer(objective, options)
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.scale = _FIRST_SCALE if options.precision == "fp16" else 1.0
+        self.clean = 0
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Return the context in which the model is called."""
+        if self.precision == "fp32":
+            return nullcontext()
+        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float16
+        return torch.autocast(self.parameters[0].device.type, dtype=dtype)
+
+    def __call__(self, batches: Sequence[Batch], *, number: int, rate: float) -> Update:
+        """Change the weights once, by the gradient of the mean loss over all tokens of ``batches``.
+
+        Args:
+            batches: one or more; some may be empty.
+            number: of this update, for messages.
+            rate: the learning rate.
+
+        Raises:
+            TrainingError: a loss or gradient is not finite. The weights are as they were.
+        """
+        before = random_state()
+        self.optimizer.zero_grad(set_to_none=True)
+        losses, tokens = [], 0
+        for batch in batches:
+            with self.autocast():
+                loss, count = self.objective(batch)
+            if count:
+                (loss * self.scale).backward()
+                losses.append(loss.detach().double() if loss.device.type == "cpu" else loss.detach())
+                tokens += count
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        if not gradients:
+            return Update(0.0, tokens, 0.0, applied=False)
+        # the one place where the processor waits for the device
+        length, total = torch.stack([_length(gradients), torch.stack(losses).sum()]).tolist()
+        norm = length / (tokens * self.scale)
+
+        if not math.isfinite(total) or not math.isfinite(norm):
+            if self.precision == "fp16" and math.isfinite(total) and self.scale > _LAST_SCALE:
+                self.scale, self.clean = self.scale / 2, 0
+                return Update(total, tokens, norm, applied=False)
+            where = diagnose(self.objective, batches, self.autocast, before)
+            raise TrainingError(
+                f"update {number}: {where}. The weights were not changed; go on from the last checkpoint with a lower "
+                "`learning_rate`, a longer `warmup` or `precision` = 'fp32'"
+            )
+        clip = min(1.0, self.clip_norm / norm) if self.clip_norm and norm else 1.0
+        torch._foreach_mul_(gradients, clip / (tokens * self.scale))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self._grow()
+        return Update(total, tokens, norm, applied=True)
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        """Return what the optimiser remembers, as ``parameter name.quantity``."""
+        return {
+            f"{name}.{quantity}": value
+            for name, parameter in self._named()
+            for quantity, value in self.optimizer.state.get(parameter, {}).items()
+        }
+
+    def load_optimizer(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what `optimizer_tensors` gave."""
+        parameters = dict(self._named())
+        for key, tensor in tensors.items():
+            name, _, quantity = key.rpartition(".")
+            parameter = parameters[name]
+            self.optimizer.state[parameter][quantity] = tensor.to(parameter.device)
+
+    def _named(self) -> Iterator[tuple[str, nn.Parameter]]:
+        return ((name, p) for name, p in self.objective.named_parameters() if p.requires_grad)
+
+    @contextmanager
+    def no_gradients(self) -> Iterator[None]:
+        """The context in which the model is validated."""
+        with torch.no_grad(), self.autocast():
+            yield
+
+    def _grow(self) -> None:
+        self.clean += 1
+        if self.precision == "fp16" and self.clean == _SCALE_PATIENCE:
+            self.scale, self.clean = self.scale * 2, 0
+
+
+def make_optimizer(objective: nn.Module, options: TrainingOptions) -> torch.optim.Optimizer:
+    """Return Adam or AdamW over the parameters that want a gradient, with decay on matrices only."""
+    parameters = [p for p in objective.parameters() if p.requires_grad]
+    if not parameters:
+        raise TrainingError("the model has no parameter that may be trained")
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": options.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.Adam
+    fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
+    return kind(groups, lr=options.learning_rate, betas=options.betas, eps=options.eps, fused=fused)
+
+
+def _length(gradients: list[Tensor]) -> Tensor:
+    length = torch.nn.utils.get_total_norm(gradients)
+    return length.double() if length.device.type == "cpu" else length
