@@ -75,11 +75,14 @@ def attend(
 ) -> Float[Tensor, "B H T K"]:
     """Return what :func:`attend_plain` returns first, in memory that grows linearly with length.
 
-    ``causal`` means the lower triangle of as many queries as keys, and comes on top of ``mask`` and ``bias``.
+    ``causal`` lets no query see a key that stands after it, where the last query stands at the last key; it comes on
+    top of ``mask`` and ``bias``.
     """
-    short = q_BHTK.device.type == "cpu" and k_BHSK.size(2) <= SHORT
-    if causal and (short or mask is not None or bias is not None):
-        mask = combine(mask, causal_mask(q_BHTK.size(2), k_BHSK.size(2), device=q_BHTK.device))
+    num_queries, num_keys = q_BHTK.size(2), k_BHSK.size(2)
+    short = q_BHTK.device.type == "cpu" and num_keys <= SHORT
+    # The kernel's own triangle hangs from the first key: right where there are as many queries as keys, and only there.
+    if causal and (short or mask is not None or bias is not None or num_queries != num_keys):
+        mask = combine(mask, causal_mask(num_queries, num_keys, device=q_BHTK.device))
         causal = False
     if short:
         return attend_plain(q_BHTK, k_BHSK, v_BHSK, mask, scale=scale, bias=bias, dropout=dropout)[0]

@@ -118,21 +118,17 @@ class Visibility:
 
         The triangle is stated apart only where it is alone and square, the case that fused attention makes itself.
         """
-        padding = None if self.key_lengths is None else padding_mask(self.key_lengths, num_keys)
-        mask = combine(padding, self.allowed)
-        if not self.causal or self._sees_all_keys(num_queries, num_keys):
+        padding = None if self.key_lengths is None else padding_mask(self.key_lengths.to(device), num_keys)
+        mask = combine(padding, None if self.allowed is None else self.allowed.to(device))
+        if not self.causal:
             return mask, False
-        if mask is None and num_queries == num_keys and self.offset in (None, 0):
-            return None, True
-        triangle = causal_mask(num_queries, num_keys, offset=self.offset, device=device)
-        return combine(mask, triangle), False
-
-    def _sees_all_keys(self, num_queries: int, num_keys: int) -> bool:
-        """Whether even the first query stands at the last key: one new token beside a cache."""
-        if isinstance(self.offset, Tensor):
-            return False
         start = num_keys - num_queries if self.offset is None else self.offset
-        return start >= num_keys - 1
+        if not isinstance(start, Tensor):
+            if start >= num_keys - 1:  # even the first query stands at the last key: one new token beside a cache
+                return mask, False
+            if mask is None and start == 0 and num_queries == num_keys:
+                return None, True
+        return combine(mask, causal_mask(num_queries, num_keys, offset=start, device=device)), False
 
 
 EVERYTHING = Visibility()
