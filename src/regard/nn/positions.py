@@ -6,8 +6,8 @@ A position encoding is one object with three hooks, each a no-op unless the enco
     rotate   turns queries and keys before they meet         rotary
     bias     adds to the scores of queries and keys          relative bias
 
-Every hook takes the offset of its first token, so that a cached step continues where the last one ended. Tables are
-computed in float32, follow the module's device and dtype, and are never part of the saved weights.
+Every hook takes the offset of its first token, so that a cached step continues where the last one ended. Tables follow
+the module's device and dtype, each number rounded once from float64, and are never part of the saved weights.
 
 Axes: B batch, H heads, L tokens, T queries, S keys, D = d_model, K = D / H.
 """
@@ -15,7 +15,8 @@ Axes: B batch, H heads, L tokens, T queries, S keys, D = d_model, K = D / H.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -78,7 +79,16 @@ class Sinusoidal(Positions):
 
     def __init__(self, d_model: int, max_len: int = 1024, *, layout: Layout = "interleaved") -> None:
         super().__init__()
+        self.layout = layout
         self.register_buffer("table", sinusoidal_table(max_len, d_model, layout), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        # A table cast from another dtype keeps that one's rounding: half, float would leave half; float, double float.
+        max_len, d_model = self.table.shape
+        exact = sinusoidal_table(max_len, d_model, self.layout, dtype=self.table.dtype)
+        self.table = exact.to(self.table.device)
+        return self
 
     def embed(self, x_BLD: Float[Tensor, "B L D"], offset: Offset = 0) -> Float[Tensor, "B L D"]:
         """Return the embedded tokens plus the rows of their places."""
@@ -87,14 +97,16 @@ class Sinusoidal(Positions):
         return x_BLD + _rows(self.table, x_BLD.size(1), offset, "sinusoidal").to(x_BLD)
 
 
-def sinusoidal_table(max_len: int, d_model: int, layout: Layout = "interleaved") -> Float[Tensor, "max_len d_model"]:
-    """Return the table of :class:`Sinusoidal`."""
+def sinusoidal_table(
+    max_len: int, d_model: int, layout: Layout = "interleaved", *, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "max_len d_model"]:
+    """Return the table of :class:`Sinusoidal`, computed in float64 and rounded once to ``dtype``."""
     place = torch.arange(max_len, dtype=torch.float64)[:, None]
     angles = place * torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
     sines, cosines = angles.sin(), angles[:, : d_model // 2].cos()
     if layout == "half":
-        return torch.cat([sines, cosines], dim=1).float()
-    table = torch.empty(max_len, d_model)
+        return torch.cat([sines, cosines], dim=1).to(dtype)
+    table = torch.empty(max_len, d_model, dtype=dtype)
     table[:, 0::2], table[:, 1::2] = sines, cosines
     return table
 
@@ -141,11 +153,24 @@ class Rotary(Positions):
             raise ShapeError(
                 f"rotary positions turn pairs of features: d_model / num_heads must be even, but is {head_width}"
             )
+        self.base = base
         self.layout = layout
-        rates = base ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width)
-        angles = torch.arange(max_len, dtype=torch.float64)[:, None] * rates  # [max_len, K/2]
-        self.register_buffer("cos", angles.cos().float(), persistent=False)
-        self.register_buffer("sin", angles.sin().float(), persistent=False)
+        cos, sin = self._tables(max_len, head_width // 2, torch.float32)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        max_len, num_pairs = self.cos.shape
+        cos, sin = self._tables(max_len, num_pairs, self.cos.dtype)  # rounded once, as in Sinusoidal
+        self.cos, self.sin = cos.to(self.cos.device), sin.to(self.cos.device)
+        return self
+
+    def _tables(self, max_len: int, num_pairs: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return cosine and sine of place · rate, [max_len, K/2] each."""
+        rates = self.base ** (-torch.arange(num_pairs, dtype=torch.float64) / num_pairs)
+        angles = torch.arange(max_len, dtype=torch.float64)[:, None] * rates
+        return angles.cos().to(dtype), angles.sin().to(dtype)
 
     def rotate(self, x_BHLK: Float[Tensor, "B H L K"], offset: Offset = 0) -> Float[Tensor, "B H L K"]:
         """Return ``x_BHLK`` with each pair turned by place · rate."""
