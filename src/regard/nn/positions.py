@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, Self
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -82,7 +82,7 @@ class Sinusoidal(Positions):
         self.layout = layout
         self.register_buffer("table", sinusoidal_table(max_len, d_model, layout), persistent=False)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Sinusoidal:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         # A table cast from another dtype keeps that one's rounding: half, float would leave half; float, double float.
         max_len, d_model = self.table.shape
@@ -159,7 +159,7 @@ class Rotary(Positions):
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rotary:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         max_len, num_pairs = self.cos.shape
         cos, sin = self._tables(max_len, num_pairs, self.cos.dtype)  # rounded once, as in Sinusoidal
