@@ -12,18 +12,26 @@ from torch.nn import functional as F
 
 from regard.errors import InputError
 from regard.models import specs
+from regard.models.classifier import SequenceClassifier
 from regard.models.seq2seq import Transformer
-from regard.models.specs import TransformerSpec, preset
+from regard.models.specs import ClassifierSpec, TransformerSpec, preset
 from regard.nn import (
+    AttentionReadout,
     Decoder,
     DecoderLayer,
     Embedding,
     Encoder,
     EncoderLayer,
     FeedForward,
+    FirstReadout,
+    FrameMap,
     GatedFeedForward,
+    LastReadout,
+    LeadingToken,
     Learned,
+    MeanReadout,
     MultiHeadAttention,
+    NoResidual,
     Positions,
     PostNorm,
     PreNorm,
@@ -39,6 +47,12 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "gelu": F.gelu,
     "gelu-tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
+}
+
+RESIDUALS: Final[Mapping[str, Callable[[nn.Module, float], nn.Module]]] = {
+    "post": PostNorm,
+    "pre": PreNorm,
+    "none": NoResidual,
 }
 
 
@@ -61,18 +75,19 @@ def build(
     elif source_vocab is not None or target_vocab is not None:
         raise InputError("the vocabulary sizes are part of the spec; pass them with a preset's name only")
 
-    source_positions, target_positions = _Side(spec, bidirectional=True), _Side(spec, bidirectional=False)
+    source = _Side(spec, spec.max_len, bidirectional=True)
+    target = _Side(spec, spec.max_len, bidirectional=False)
     model = Transformer(
         spec=spec,
-        source_embedding=source_positions.embedding(spec.source_vocab),
-        target_embedding=target_positions.embedding(spec.target_vocab),
+        source_embedding=source.embedding(_token_table(spec, spec.source_vocab)),
+        target_embedding=target.embedding(_token_table(spec, spec.target_vocab)),
         encoder=Encoder(
-            source_positions.encoder_layer,
+            source.encoder_layer,
             spec.encoder_layers,
             final_norm=_norm(spec) if spec.encoder_final_norm else None,
         ),
         decoder=Decoder(
-            target_positions.decoder_layer,
+            target.decoder_layer,
             spec.decoder_layers,
             final_norm=_norm(spec) if spec.decoder_final_norm else None,
         ),
@@ -83,21 +98,39 @@ def build(
     return model
 
 
+def build_classifier(spec: ClassifierSpec) -> SequenceClassifier:
+    """Return a freshly initialised classifier; weights come from torch's global generator."""
+    vectors: nn.Module = FrameMap(spec.num_features, spec.d_model, scaled=spec.scale_embeddings)
+    places = spec.max_len
+    if spec.readout == "cls":
+        vectors, places = LeadingToken(vectors, spec.d_model), places + 1
+    side = _Side(spec, places, bidirectional=True)
+    model = SequenceClassifier(
+        spec=spec,
+        embedding=side.embedding(vectors),
+        encoder=Encoder(side.encoder_layer, spec.layers, final_norm=_norm(spec) if spec.final_norm else None),
+        readout=_readout(spec),
+        output=nn.Linear(spec.d_model, spec.num_classes),
+    )
+    _initialise_maps(model)
+    return model
+
+
 class _Side:
     """What the layers of one stack share: the position object of that side."""
 
-    def __init__(self, spec: TransformerSpec, *, bidirectional: bool) -> None:
+    def __init__(self, spec: TransformerSpec | ClassifierSpec, max_len: int, *, bidirectional: bool) -> None:
         self.spec = spec
         self.added: Positions = Positions()
         self.in_attention: Positions | None = None
         match spec.positions:
             case specs.Sinusoidal(layout=layout):
-                self.added = Sinusoidal(spec.d_model, spec.max_len, layout=layout)
+                self.added = Sinusoidal(spec.d_model, max_len, layout=layout)
             case specs.Learned():
-                self.added = Learned(spec.d_model, spec.max_len)
+                self.added = Learned(spec.d_model, max_len)
             case specs.Rotary(base=base, layout=layout):
                 width = spec.d_model // spec.num_heads
-                self.in_attention = Rotary(width, spec.max_len, base=base, layout=layout)
+                self.in_attention = Rotary(width, max_len, base=base, layout=layout)
             case specs.RelativeBias(num_buckets=buckets, max_distance=distance):
                 self.in_attention = RelativeBias(
                     spec.num_heads, num_buckets=buckets, max_distance=distance, bidirectional=bidirectional
@@ -105,10 +138,10 @@ class _Side:
             case specs.NoPositions():
                 pass
 
-    def embedding(self, num_tokens: int) -> Embedding:
+    def embedding(self, vectors: nn.Module) -> Embedding:
         spec = self.spec
         return Embedding(
-            TokenTable(num_tokens, spec.d_model, scaled=spec.scale_embeddings),
+            vectors,
             self.added,
             norm=_norm(spec) if spec.embedding_norm else None,
             dropout=spec.dropout.embedding,
@@ -116,28 +149,17 @@ class _Side:
 
     def encoder_layer(self, index: int) -> EncoderLayer:
         return EncoderLayer(
-            self_attention=self._attention(self.in_attention),
+            self_attention=_attention(self.spec, self.in_attention),
             feed_forward=self._feed_forward(),
             residuals=(self._residual(), self._residual()),
         )
 
     def decoder_layer(self, index: int) -> DecoderLayer:
         return DecoderLayer(
-            self_attention=self._attention(self.in_attention),
-            cross_attention=self._attention(None),
+            self_attention=_attention(self.spec, self.in_attention),
+            cross_attention=_attention(self.spec, None),
             feed_forward=self._feed_forward(),
             residuals=(self._residual(), self._residual(), self._residual()),
-        )
-
-    def _attention(self, positions: Positions | None) -> MultiHeadAttention:
-        spec = self.spec
-        return MultiHeadAttention(
-            spec.d_model,
-            spec.num_heads,
-            dropout=spec.dropout.attention,
-            bias=spec.bias,
-            scale=None if spec.scale_attention else 1.0,
-            positions=positions,
         )
 
     def _feed_forward(self) -> nn.Module:
@@ -148,11 +170,37 @@ class _Side:
         )
 
     def _residual(self) -> nn.Module:
-        kind = PostNorm if self.spec.residual == "post" else PreNorm
-        return kind(_norm(self.spec), self.spec.dropout.residual)
+        return RESIDUALS[self.spec.residual](_norm(self.spec), self.spec.dropout.residual)
 
 
-def _norm(spec: TransformerSpec) -> nn.Module:
+def _token_table(spec: TransformerSpec, num_tokens: int) -> TokenTable:
+    return TokenTable(num_tokens, spec.d_model, scaled=spec.scale_embeddings)
+
+
+def _attention(spec: TransformerSpec | ClassifierSpec, positions: Positions | None) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        spec.d_model,
+        spec.num_heads,
+        dropout=spec.dropout.attention,
+        bias=spec.bias,
+        scale=None if spec.scale_attention else 1.0,
+        positions=positions,
+    )
+
+
+def _readout(spec: ClassifierSpec) -> nn.Module:
+    match spec.readout:
+        case "mean":
+            return MeanReadout()
+        case "cls":
+            return FirstReadout()
+        case "last":
+            return LastReadout()
+        case "attention":
+            return AttentionReadout(_attention(spec, None), spec.d_model)
+
+
+def _norm(spec: TransformerSpec | ClassifierSpec) -> nn.Module:
     if spec.norm == "rms":
         return nn.RMSNorm(spec.d_model, eps=spec.norm_eps)
     return nn.LayerNorm(spec.d_model, eps=spec.norm_eps)
@@ -160,15 +208,8 @@ def _norm(spec: TransformerSpec) -> nn.Module:
 
 @torch.no_grad()
 def initialise(model: Transformer) -> None:
-    """Set maps to Xavier-uniform, biases to zero, and token tables to a normal whose size fits their scale.
-
-    The fused query-key-value map counts as one matrix, so each of its parts starts 1/√2 smaller than alone.
-    """
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+    """Set maps to Xavier-uniform, biases to zero, and token tables to a normal whose size fits their scale."""
+    _initialise_maps(model)
     spec = model.spec
     # Vectors enter the stack with a variance of about one, as positions do; a table that is also the output map must
     # start small, or the first logits are far too sure.
@@ -177,6 +218,19 @@ def initialise(model: Transformer) -> None:
         table = _table(embedding)
         nn.init.normal_(table.weight, std=spec.d_model**-0.5 if small else 1.0)
         nn.init.zeros_(table.weight[PAD])
+
+
+@torch.no_grad()
+def _initialise_maps(model: nn.Module) -> None:
+    """Set maps to Xavier-uniform and biases to zero.
+
+    The fused query-key-value map counts as one matrix, so each of its parts starts 1/√2 smaller than alone.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
 
 def tie(model: Transformer) -> None:

@@ -5,12 +5,16 @@ A spec decides everything about a model but its weights; :mod:`regard.models.bui
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from regard.errors import RecipeError, nearest
+
+LARGEST = 1 << 20
+"""No width, vocabulary or length of a spec may exceed this: larger numbers are damage, not models."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class Rotary:
     layout: Literal["interleaved", "half"] = "interleaved"
     kind: Literal["rotary"] = "rotary"
 
+    def __post_init__(self) -> None:
+        if not 0 < self.base < math.inf:
+            raise RecipeError(f"model.positions.base must be above 0, but is {self.base}")
+
 
 @dataclass(frozen=True)
 class RelativeBias:
@@ -44,6 +52,18 @@ class RelativeBias:
     num_buckets: int = 32
     max_distance: int = 128
     kind: Literal["relative-bias"] = "relative-bias"
+
+    def __post_init__(self) -> None:
+        # Each direction needs a bucket of single distances and one of shared ones, and room between the two.
+        if not 4 <= self.num_buckets <= LARGEST:
+            raise RecipeError(
+                f"model.positions.num_buckets must be between 4 and {LARGEST:,}, but is {self.num_buckets}"
+            )
+        if not self.num_buckets // 2 < self.max_distance <= LARGEST:
+            raise RecipeError(
+                f"model.positions.max_distance must be above num_buckets / 2 = {self.num_buckets // 2} and at most "
+                f"{LARGEST:,}, but is {self.max_distance}"
+            )
 
 
 @dataclass(frozen=True)
@@ -85,10 +105,6 @@ class Dropout:
         for place, share in asdict(self).items():
             if not 0 <= share < 1:
                 raise RecipeError(f"dropout.{place} must be at least 0 and below 1, but is {share}")
-
-
-LARGEST = 1 << 20
-"""No width, vocabulary or length of a spec may exceed this: larger numbers are damage, not models."""
 
 
 @dataclass(frozen=True)
@@ -146,25 +162,86 @@ class TransformerSpec:
     dropout: Dropout = field(default_factory=Dropout)
 
     def __post_init__(self) -> None:
-        for name in ("source_vocab", "target_vocab", "d_model", "num_heads", "d_ff", "max_len"):
-            value = getattr(self, name)
-            if not 1 <= value <= LARGEST:
-                raise RecipeError(f"model.{name} must be between 1 and {LARGEST:,}, but is {value}")
-        for name in ("encoder_layers", "decoder_layers"):
-            value = getattr(self, name)
-            if not 1 <= value <= 1000:
-                raise RecipeError(f"model.{name} must be between 1 and 1000, but is {value}")
-        if self.d_model % self.num_heads:
-            raise RecipeError(f"model.num_heads must divide d_model = {self.d_model}, but is {self.num_heads}")
-        if not 0 < self.norm_eps < 1:
-            raise RecipeError(f"model.norm_eps must be between 0 and 1, but is {self.norm_eps}")
-        if isinstance(self.positions, Rotary) and (self.d_model // self.num_heads) % 2:
-            raise RecipeError("model.positions = rotary needs an even d_model / num_heads")
+        _check_ranges(
+            self, {"source_vocab": LARGEST, "target_vocab": LARGEST, "encoder_layers": 1000, "decoder_layers": 1000}
+        )
         if self.tie == "all" and self.source_vocab != self.target_vocab:
             raise RecipeError(
                 f"model.tie = all needs one vocabulary, but source has {self.source_vocab} entries and target "
                 f"{self.target_vocab}; use a joint tokenizer or tie = target"
             )
+
+
+@dataclass(frozen=True)
+class ClassifierSpec:
+    """A Transformer encoder that puts a sequence of frames into one of several classes.
+
+    Attributes:
+        num_classes: Classes to tell apart.
+        num_features: Numbers in a frame.
+        d_model: Width of every position.
+        num_heads: Attention heads, a divisor of ``d_model``.
+        d_ff: Inner width of the feed-forward network.
+        layers: Layers of the encoder.
+        positions: How places are told to the model.
+        max_len: Most frames in a sequence.
+        readout: ``mean`` of the real frames, ``cls`` (a trained token in front), ``last`` real frame, or ``attention``.
+        norm: ``layer`` or ``rms``.
+        norm_eps: Added to the variance.
+        residual: ``pre``, ``post`` (the paper's) or ``none``: how sublayers join the stream.
+        final_norm: A norm after the last layer.
+        activation: ``relu``, ``gelu``, ``gelu-tanh`` or ``silu``.
+        gated: Gated feed-forward network.
+        scale_embeddings: Multiply embedded frames by √d_model.
+        embedding_norm: A norm after the embedding.
+        scale_attention: Divide scores by √(d_model / num_heads).
+        bias: Whether attention and feed-forward maps have biases.
+        dropout: Shares by place.
+    """
+
+    num_classes: int
+    num_features: int = 1
+    d_model: int = 32
+    num_heads: int = 4
+    d_ff: int = 128
+    layers: int = 2
+    positions: Positions = field(default_factory=Sinusoidal)
+    max_len: int = 1024
+    readout: Literal["mean", "cls", "last", "attention"] = "mean"
+    norm: Literal["layer", "rms"] = "layer"
+    norm_eps: float = 1e-5
+    residual: Literal["post", "pre", "none"] = "pre"
+    final_norm: bool = True
+    activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "gelu"
+    gated: bool = False
+    scale_embeddings: bool = False
+    embedding_norm: bool = False
+    scale_attention: bool = True
+    bias: bool = True
+    dropout: Dropout = field(default_factory=Dropout)
+
+    def __post_init__(self) -> None:
+        _check_ranges(self, {"num_classes": LARGEST, "num_features": LARGEST, "layers": 1000})
+
+
+def _check_ranges(spec: TransformerSpec | ClassifierSpec, further: Mapping[str, int]) -> None:
+    """Refuse numbers that no model can have; ``further`` names fields of at least 1 and their largest values."""
+    for name, largest in {
+        "d_model": LARGEST,
+        "num_heads": LARGEST,
+        "d_ff": LARGEST,
+        "max_len": LARGEST,
+        **further,
+    }.items():
+        value = getattr(spec, name)
+        if not 1 <= value <= largest:
+            raise RecipeError(f"model.{name} must be between 1 and {largest:,}, but is {value}")
+    if spec.d_model % spec.num_heads:
+        raise RecipeError(f"model.num_heads must divide d_model = {spec.d_model}, but is {spec.num_heads}")
+    if not 0 < spec.norm_eps < 1:
+        raise RecipeError(f"model.norm_eps must be between 0 and 1, but is {spec.norm_eps}")
+    if isinstance(spec.positions, Rotary) and (spec.d_model // spec.num_heads) % 2:
+        raise RecipeError("model.positions = rotary needs an even d_model / num_heads")
 
 
 _SIZES: Mapping[str, Mapping[str, Any]] = {
@@ -195,7 +272,7 @@ def preset(name: str, *, source_vocab: int, target_vocab: int) -> TransformerSpe
     return replace(TransformerSpec(source_vocab, target_vocab), **_SIZES[name])
 
 
-def spec_to_dict(spec: TransformerSpec) -> dict[str, Any]:
+def spec_to_dict(spec: TransformerSpec | ClassifierSpec) -> dict[str, Any]:
     """Return ``spec`` as plain numbers, words and tables, ready for JSON."""
     return asdict(spec)
 
@@ -207,6 +284,11 @@ def spec_from_dict(data: Mapping[str, Any]) -> TransformerSpec:
         RecipeError: a key is unknown or missing, or a value is of the wrong kind; the message names it.
     """
     return _read(TransformerSpec, data, "model")  # type: ignore[no-any-return]
+
+
+def classifier_spec_from_dict(data: Mapping[str, Any]) -> ClassifierSpec:
+    """Return the classifier's spec that :func:`spec_to_dict` made ``data`` from, or raise as :func:`spec_from_dict`."""
+    return _read(ClassifierSpec, data, "model")  # type: ignore[no-any-return]
 
 
 def _read(kind: Any, data: Any, where: str) -> Any:

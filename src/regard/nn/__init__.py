@@ -2,7 +2,7 @@
 
 from regard.nn.attention import MultiHeadAttention, attend, attend_plain
 from regard.nn.cache import KeysValues, KeyValueCache
-from regard.nn.embedding import Embedding, FrameMap, TokenTable
+from regard.nn.embedding import Embedding, FrameMap, LeadingToken, TokenTable
 from regard.nn.feed_forward import FeedForward, GatedFeedForward
 from regard.nn.layers import DecoderLayer, EncoderLayer
 from regard.nn.masks import (
@@ -15,23 +15,30 @@ from regard.nn.masks import (
     padding_mask,
 )
 from regard.nn.positions import Learned, Positions, RelativeBias, Rotary, Sinusoidal, sinusoidal_table
-from regard.nn.residual import PostNorm, PreNorm
+from regard.nn.readout import AttentionReadout, FirstReadout, LastReadout, MeanReadout
+from regard.nn.residual import NoResidual, PostNorm, PreNorm
 from regard.nn.stacks import Decoder, Encoder
 
 __all__ = [
     "EVERYTHING",
+    "AttentionReadout",
     "Decoder",
     "DecoderLayer",
     "Embedding",
     "Encoder",
     "EncoderLayer",
     "FeedForward",
+    "FirstReadout",
     "FrameMap",
     "GatedFeedForward",
     "KeyValueCache",
     "KeysValues",
+    "LastReadout",
+    "LeadingToken",
     "Learned",
+    "MeanReadout",
     "MultiHeadAttention",
+    "NoResidual",
     "Positions",
     "PostNorm",
     "PreNorm",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -60,11 +61,31 @@ class FrameMap(nn.Module):
         return features * self.scale if self.scale != 1.0 else features
 
 
+class LeadingToken(nn.Module):
+    """The vectors of another map with a trained one in front, free to collect what they say (Devlin et al. 2019).
+
+    Args:
+        vectors: A :class:`TokenTable` or a :class:`FrameMap`.
+        d_model: Width D.
+    """
+
+    def __init__(self, vectors: nn.Module, d_model: int) -> None:
+        super().__init__()
+        self.vectors = vectors
+        self.token = nn.Parameter(torch.empty(d_model).normal_(std=d_model**-0.5))
+
+    def forward(self, x: Tensor) -> Float[Tensor, "B L+1 D"]:
+        """Return the vectors of ``x``, one place further on, behind the token."""
+        vectors: Tensor = self.vectors(x)
+        token = self.token.to(vectors.dtype).expand(vectors.size(0), 1, -1)
+        return torch.cat([token, vectors], dim=1)
+
+
 class Embedding(nn.Module):
     """What a stack reads: vectors, plus positions, normed if asked, with dropout (sections 3.4, 3.5 and 5.4).
 
     Args:
-        vectors: A :class:`TokenTable` or a :class:`FrameMap`.
+        vectors: A :class:`TokenTable`, a :class:`FrameMap`, or one of them behind a :class:`LeadingToken`.
         positions: Adds where each token stands, or nothing.
         norm: Applied to the sum; left out, nothing is.
         dropout: Share of features dropped in training.

@@ -42,3 +42,16 @@ class PreNorm(nn.Module):
     def forward(self, x_BLD: Float[Tensor, "B L D"], sublayer: Sublayer) -> Float[Tensor, "B L D"]:
         """Return ``x_BLD`` plus what ``sublayer`` makes of its normalised self."""
         return x_BLD + self.dropout(sublayer(self.norm(x_BLD)))  # type: ignore[no-any-return]
+
+
+class NoResidual(nn.Module):
+    """``dropout(sublayer(norm(x)))``: the stream is cut at every sublayer, to show what the sum is for."""
+
+    def __init__(self, norm: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = norm
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BLD: Float[Tensor, "B L D"], sublayer: Sublayer) -> Float[Tensor, "B L D"]:
+        """Return what ``sublayer`` makes of the normalised ``x_BLD``, and nothing of ``x_BLD`` itself."""
+        return self.dropout(sublayer(self.norm(x_BLD)))  # type: ignore[no-any-return]
