@@ -1,9 +1,11 @@
-"""Assembly: what a model is (specs), how it is made (build), what it does (seq2seq)."""
+"""Assembly: what a model is (specs), how it is made (build), what it does (seq2seq, classifier)."""
 
-from regard.models.build import build, tie
+from regard.models.build import build, build_classifier, tie
+from regard.models.classifier import SequenceClassifier
 from regard.models.seq2seq import DecoderState, Transformer
 from regard.models.specs import (
     PRESETS,
+    ClassifierSpec,
     Dropout,
     Learned,
     NoPositions,
@@ -11,6 +13,7 @@ from regard.models.specs import (
     Rotary,
     Sinusoidal,
     TransformerSpec,
+    classifier_spec_from_dict,
     preset,
     spec_from_dict,
     spec_to_dict,
@@ -18,16 +21,20 @@ from regard.models.specs import (
 
 __all__ = [
     "PRESETS",
+    "ClassifierSpec",
     "DecoderState",
     "Dropout",
     "Learned",
     "NoPositions",
     "RelativeBias",
     "Rotary",
+    "SequenceClassifier",
     "Sinusoidal",
     "Transformer",
     "TransformerSpec",
     "build",
+    "build_classifier",
+    "classifier_spec_from_dict",
     "preset",
     "spec_from_dict",
     "spec_to_dict",
