@@ -19,6 +19,7 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """Their printed names, by id."""
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """Text to ids and back. Ids 0-3 are the specials above and never come out of ``encode`` but for UNK."""
 
@@ -50,6 +51,7 @@ class Tokenizer(Protocol):
         ...
 
 
+@runtime_checkable
 class Batch(Protocol):
     """A padded batch of pairs. ``*_lengths`` is None when no row of that side is padded.
 
@@ -95,6 +97,7 @@ class Batch(Protocol):
 BatchT = TypeVar("BatchT", covariant=True)
 
 
+@runtime_checkable
 class BatchSource(Protocol[BatchT]):
     """Batches in an order that depends on nothing but the seed and the epoch."""
 
@@ -103,6 +106,7 @@ class BatchSource(Protocol[BatchT]):
         ...
 
 
+@runtime_checkable
 class Objective(Protocol):
     """Model and criterion as one module: a batch in, a loss summed over real target tokens and their count out."""
 
@@ -130,6 +134,7 @@ class Step:
     attention: Tensor | None = None
 
 
+@runtime_checkable
 class StepDecoder(Protocol):
     """All that search knows of a model. State is owned by whoever holds it, never by the model."""
 
