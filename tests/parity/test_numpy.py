@@ -15,10 +15,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from parity import numpy_reference as reference
+from parity.weights import scramble
 from regard.models import RelativeBias, Rotary, Sinusoidal, Transformer, TransformerSpec, build
 from regard.nn import MultiHeadAttention, Visibility
-from tests.parity import numpy_reference as reference
-from tests.parity.weights import scramble
 
 TOLERANCE = 1e-10
 SOURCES = [[5, 9, 2, 7, 3], [8, 3], [4, 10, 6, 3]]
