@@ -1,0 +1,259 @@
+"""Which examples are in which batch, in which order: a function of seed and epoch, and of nothing else.
+
+Examples are shuffled, sorted by target length and then, up and down in turn, by source length (so that neighbours are
+alike on both sides; equal lengths stay shuffled), cut into batches within the token budget, and the batches shuffled.
+What is random about an example (dropped words, segmentation) depends on seed, epoch and example only. So the same run
+gives the same batches whatever the number of workers, and the k-th batch is known without making those before it.
+
+The budget counts padded tokens of the longer side: rows × max(S, T), EOS included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from regard.data.collate import Ids, PairBatch, collate
+from regard.data.corpus import EncodedCorpus
+from regard.errors import DataError, RecipeError
+from regard.protocols import UNK
+
+Indices = npt.NDArray[np.int64]
+
+_PROBED = 500  # examples looked at to learn how much longer sampled segmentations are
+
+
+@dataclass(frozen=True)
+class NoiseOptions:
+    """What is changed in an example each time that it is seen.
+
+    Attributes:
+        source_word_dropout: share of source tokens replaced by ``<unk>``.
+        target_word_dropout: the same for what the decoder reads; what it must predict stays.
+        source_sampling: cut the source into pieces anew each time; the strength that ``encode_sampled`` of the
+            tokenizer takes (sentencepiece only); None never does.
+        target_sampling: the same for the target.
+    """
+
+    source_word_dropout: float = 0.0
+    target_word_dropout: float = 0.0
+    source_sampling: float | None = None
+    target_sampling: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("source_word_dropout", "target_word_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise RecipeError(f"`{name}` must be at least 0 and below 1, but is {getattr(self, name)}")
+        for name in ("source_sampling", "target_sampling"):
+            strength = getattr(self, name)
+            if strength is not None and not 0 < strength <= 1:
+                raise RecipeError(f"`{name}` must be above 0 and at most 1, but is {strength}")
+
+
+class TokenBatches:
+    """Batches of about equal cost; see ``regard.protocols.BatchSource``.
+
+    Args:
+        corpus: the examples.
+        max_tokens: the budget of a batch: rows × the longest row of either side, EOS included.
+        max_sentences: most rows of a batch; None for as many as the budget holds.
+        seed: of order and noise.
+        shuffle: False gives the same batches each epoch, shortest first, without weights: for validation.
+        noise: what is changed in an example each time that it is seen.
+        workers: processes that make batches ahead of time; 0 makes them when asked.
+        shard: (rank, ranks): this process takes every ``ranks``-th batch; all ranks get equally many.
+
+    Raises:
+        DataError: an example does not fit in the budget, or there are fewer examples than ranks.
+    """
+
+    def __init__(
+        self,
+        corpus: EncodedCorpus,
+        *,
+        max_tokens: int,
+        max_sentences: int | None = None,
+        seed: int = 1,
+        shuffle: bool = True,
+        noise: NoiseOptions | None = None,
+        workers: int = 0,
+        shard: tuple[int, int] = (0, 1),
+    ) -> None:
+        if max_sentences is not None and max_sentences < 1:
+            raise RecipeError(f"`max_sentences` must be at least 1, but is {max_sentences}")
+        self._corpus = corpus
+        self._max_tokens = max_tokens
+        self._max_sentences = max_sentences or max_tokens
+        self._seed = seed
+        self._shuffle = shuffle
+        self._noise = noise or NoiseOptions()
+        self._workers = workers
+        self._rank, self._ranks = shard
+        longest = 1 + int(max(corpus.source_lengths.max(), corpus.target_lengths.max()))
+        if longest > max_tokens:
+            raise DataError(
+                f"the longest example has {longest:,} tokens, but a batch may hold {max_tokens:,}; "
+                "raise the batch's tokens, or filter by length"
+            )
+        self._source_widths, self._target_widths = self._planned_widths()
+        self._planned: tuple[int, _Plan] | None = None
+
+    def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[PairBatch]:
+        """Yield the batches of ``epoch`` (from 0), leaving out the first ``skip`` without making them."""
+        made = _MadeBatches(self, epoch, self._plan(epoch))
+        wanted = range(skip, len(made))
+        if self._workers == 0:
+            return (made[index] for index in wanted)
+        loader: DataLoader[PairBatch] = DataLoader(
+            made,
+            batch_size=None,
+            sampler=wanted,
+            num_workers=self._workers,
+            collate_fn=_as_is,
+            generator=torch.Generator(),  # else starting the workers would draw from the generator that dropout uses
+        )
+        return iter(loader)
+
+    def num_batches(self, epoch: int) -> int:
+        """Return how many batches ``epoch`` has, for this rank."""
+        return len(self._plan(epoch).batches)
+
+    def make(self, epoch: int, examples: Indices) -> PairBatch:
+        """Make the batch of ``examples`` as ``epoch`` sees them."""
+        noise, corpus = self._noise, self._corpus
+        room = self._max_tokens // len(examples) - 1  # longest row, EOS apart, that keeps the batch within its budget
+        rows: list[tuple[Ids, Ids, int]] = []
+        inputs: list[Ids] = []
+        for example in map(int, examples):
+            draw = np.random.default_rng((self._seed, epoch, example)) if noise != NoiseOptions() else None
+            source: Ids = corpus.source_ids(example)
+            target: Ids = corpus.target_ids(example)
+            if draw and noise.source_sampling:
+                cut = corpus.sampled_source(example, seed=int(draw.integers(2**32)), strength=noise.source_sampling)
+                source = cut if len(cut) <= room else source
+            if draw and noise.target_sampling:
+                cut = corpus.sampled_target(example, seed=int(draw.integers(2**32)), strength=noise.target_sampling)
+                target = cut if len(cut) <= room else target
+            inputs.append(_drop_words(target, noise.target_word_dropout, draw))
+            rows.append((_drop_words(source, noise.source_word_dropout, draw), target, example))
+        return collate(rows, decoder_inputs=inputs)
+
+    def _plan(self, epoch: int) -> _Plan:
+        epoch = epoch if self._shuffle else 0
+        if self._planned is None or self._planned[0] != epoch:
+            self._planned = epoch, self._make_plan(epoch)
+        return self._planned[1]
+
+    def _make_plan(self, epoch: int) -> _Plan:
+        draw = np.random.default_rng((self._seed, epoch))
+        examples = self._seen(epoch)
+        if self._shuffle:
+            draw.shuffle(examples)
+        source, target = self._source_widths[examples], self._target_widths[examples]
+        order = np.lexsort((np.where(target % 2 == 0, source, -source), target))
+        examples = examples[order]
+        bounds = _cut(np.maximum(source, target)[order], self._max_tokens, self._max_sentences)
+        bounds = _even_out(bounds, self._ranks)
+        batches = np.arange(len(bounds) - 1)
+        if self._shuffle:
+            draw.shuffle(batches)
+        return _Plan(examples, bounds, batches[self._rank :: self._ranks])
+
+    def _seen(self, epoch: int) -> Indices:
+        """Return the examples of ``epoch``, as often as their weight says: over 1/w epochs each is seen once."""
+        everything = np.arange(len(self._corpus), dtype=np.int64)
+        weights = self._corpus.weights()
+        if not self._shuffle or (weights == 1).all():
+            return everything
+        phase = np.random.default_rng(self._seed).random(len(weights))
+        times = np.floor(weights * (epoch + 1) + phase) - np.floor(weights * epoch + phase)
+        return np.repeat(everything, times.astype(np.int64))
+
+    def _planned_widths(self) -> tuple[Indices, Indices]:
+        """Return the lengths to plan with, EOS included: those stored, or longer ones if pieces are sampled."""
+        corpus, noise = self._corpus, self._noise
+        widths = []
+        probe = range(0, len(corpus), max(1, len(corpus) // _PROBED))
+        for lengths, strength, sampled in (
+            (corpus.source_lengths, noise.source_sampling, corpus.sampled_source),
+            (corpus.target_lengths, noise.target_sampling, corpus.sampled_target),
+        ):
+            width = lengths.astype(np.int64) + 1
+            if strength is not None:
+                growth = sum(len(sampled(i, seed=i, strength=strength)) + 1 for i in probe) / width[probe].sum()
+                width = np.minimum(np.ceil(width * growth).astype(np.int64) + 2, self._max_tokens)
+            widths.append(width)
+        return widths[0], widths[1]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Batch b of the epoch is ``examples[bounds[k] : bounds[k + 1]]`` for k = ``batches[b]``."""
+
+    examples: Indices
+    bounds: Indices
+    batches: Indices
+
+
+class _MadeBatches(Dataset[PairBatch]):
+    """The batches of one epoch by number, here or in a worker process."""
+
+    def __init__(self, source: TokenBatches, epoch: int, plan: _Plan) -> None:
+        self._source, self._epoch, self._plan = source, epoch, plan
+
+    def __len__(self) -> int:
+        return len(self._plan.batches)
+
+    def __getitem__(self, index: int) -> PairBatch:
+        batch = self._plan.batches[index]
+        start, end = self._plan.bounds[batch : batch + 2]
+        return self._source.make(self._epoch, self._plan.examples[start:end])
+
+
+def temperature_weights(sizes: Sequence[int], temperature: float) -> tuple[float, ...]:
+    """Return a weight per corpus that gives it a share ∝ size^(1/temperature) of an epoch of unchanged length.
+
+    1 keeps the sizes' own shares, higher ones bring small corpora forward (Arivazhagan et al. 2019, section 4.2).
+    """
+    if temperature <= 0:
+        raise RecipeError(f"`temperature` must be above 0, but is {temperature}")
+    shares = np.asarray(sizes, dtype=np.float64) ** (1 / temperature)
+    return tuple(float(w) for w in shares / shares.sum() * sum(sizes) / np.asarray(sizes))
+
+
+def _as_is(batch: Any) -> Any:
+    return batch
+
+
+def _drop_words(ids: Ids, share: float, draw: np.random.Generator | None) -> Ids:
+    """Replace each id by UNK with probability ``share``."""
+    if not share or draw is None:
+        return ids
+    return np.where(draw.random(len(ids)) < share, UNK, np.asarray(ids, dtype=np.int64))
+
+
+def _cut(widths: Indices, max_tokens: int, max_sentences: int) -> Indices:
+    """Return where batches begin and the last ends: as many rows as rows × widest allows."""
+    bounds = [0]
+    while (start := bounds[-1]) < len(widths):
+        most = min(max_sentences, max_tokens // int(widths[start]))
+        widest = np.maximum.accumulate(widths[start : start + most])
+        over = np.flatnonzero(widest * np.arange(1, len(widest) + 1) > max_tokens)
+        bounds.append(start + (int(over[0]) if len(over) else len(widest)))
+    return np.asarray(bounds, dtype=np.int64)
+
+
+def _even_out(bounds: Indices, ranks: int) -> Indices:
+    """Halve the batches with most rows until every rank gets equally many, so that none waits for another."""
+    missing = -(len(bounds) - 1) % ranks
+    rows = np.diff(bounds)
+    halved = np.argsort(-rows, kind="stable")[:missing]
+    if missing and (len(halved) < missing or rows[halved].min() < 2):
+        raise DataError(f"{int(rows.sum())} examples are too few to share among {ranks} processes")
+    return np.sort(np.concatenate([bounds, bounds[halved] + rows[halved] // 2]))

@@ -1,0 +1,180 @@
+"""The text of one or more corpora on disk: every line by its number, without reading the rest.
+
+A row is a pair. Columns: ``source`` and ``target`` (UTF-8 bytes, lines one after the other), ``*_offsets`` [rows + 1],
+``part`` (which corpus), ``tag`` (0 for none, else index + 1), ``source_hash`` and ``pair_hash`` (64 bits each).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.columns import Columns, ColumnWriter, build_columns, open_columns
+from regard.data.readers import CorpusFiles
+from regard.errors import DataError
+
+_VERSION = 1
+
+
+class RawCorpus:
+    """Pairs of text, memory-mapped.
+
+    Attributes:
+        key: SHA-256 of the files' bytes and of how they were read.
+        tags: the tags that occur, in the order first seen.
+        weights: one per corpus.
+        part: [rows] which corpus a row is from.
+        tag: [rows] 0 for none, else one more than the index in ``tags``.
+        source_hash: [rows] 64 bits of the source line, equal for equal lines.
+    """
+
+    def __init__(self, columns: Columns, key: str, weights: Sequence[float]) -> None:
+        self._columns = columns
+        self.key = key
+        self.weights = tuple(weights)
+        self.tags: tuple[str, ...] = tuple(columns.facts["tags"])
+        self.part = columns["part"]
+        self.tag = columns["tag"]
+        self.source_hash = columns["source_hash"]
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RawCorpus, (self._columns, self.key, self.weights)
+
+    def pair(self, row: int) -> tuple[str, str]:
+        """Return the source and target line of ``row``."""
+        return self._line("source", row), self._line("target", row)
+
+    def source_lines(self, rows: npt.NDArray[np.int64] | None = None) -> Iterator[str]:
+        """Yield the source line of each row, or of all."""
+        return (self._line("source", int(row)) for row in (range(len(self)) if rows is None else rows))
+
+    def target_lines(self, rows: npt.NDArray[np.int64] | None = None) -> Iterator[str]:
+        """Yield the target line of each row, or of all."""
+        return (self._line("target", int(row)) for row in (range(len(self)) if rows is None else rows))
+
+    def repeated(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return, for each of ``rows``, whether an equal pair (tag included) stands before it in ``rows``."""
+        hashes = self._columns["pair_hash"][rows]
+        order = np.argsort(hashes, kind="stable")
+        repeats = np.zeros(len(rows), dtype=np.bool_)
+        repeats[order[1:]] = hashes[order[1:]] == hashes[order[:-1]]
+        firsts: dict[int, list[int]] = {}
+        for position in np.flatnonzero(
+            np.isin(hashes, hashes[repeats])
+        ):  # few, as a rule: equal hashes, so ask the text
+            row, equal = int(rows[position]), firsts.setdefault(int(hashes[position]), [])
+            repeats[position] = any(
+                self.tag[row] == self.tag[other] and self.pair(row) == self.pair(other) for other in equal
+            )
+            if not repeats[position]:
+                equal.append(row)
+        return repeats
+
+    def _line(self, side: str, row: int) -> str:
+        start, end = self._columns[f"{side}_offsets"][row : row + 2]
+        return self._columns[side][start:end].tobytes().decode("utf-8")
+
+
+def open_raw(corpora: Sequence[CorpusFiles], cache: str | Path) -> RawCorpus:
+    """Read ``corpora`` into the folder ``cache``, or open what an earlier run has made of the same bytes.
+
+    Args:
+        corpora: one or more; rows are numbered through them in order.
+        cache: a folder, made if need be; each content has its own subfolder.
+
+    Raises:
+        DataError: a file or line cannot be used, files have unequal lengths, or there is no pair at all.
+        TrainingError: the cache cannot be written.
+    """
+    cache = Path(cache)
+    corpora = [_spooled(files, cache) for files in corpora]
+    key = _key(corpora)
+    folder = cache / f"text-{key[:16]}"
+    columns = open_columns(folder)
+    if columns is None:
+        _build(corpora, folder)
+        columns = open_columns(folder)
+        if columns is None:
+            raise DataError(f"the cache {folder} was changed while it was being used")
+    return RawCorpus(columns, key, [files.weight for files in corpora])
+
+
+def _build(corpora: Sequence[CorpusFiles], folder: Path) -> None:
+    with build_columns(folder) as builder:
+        sides = {
+            side: _TextWriter(builder.column(side, "uint8"), builder.column(f"{side}_offsets", "int64"))
+            for side in ("source", "target")
+        }
+        part, tag = builder.column("part", "uint16"), builder.column("tag", "uint16")
+        source_hash, pair_hash = builder.column("source_hash", "uint64"), builder.column("pair_hash", "uint64")
+        tags: dict[str, int] = {"": 0}
+        for index, files in enumerate(corpora):
+            empty = True
+            for pair in files.read():
+                empty = False
+                source, target = pair.source.encode("utf-8"), pair.target.encode("utf-8")
+                sides["source"].append(source)
+                sides["target"].append(target)
+                part.append(index)
+                tag.append(tags.setdefault(pair.tag, len(tags)))
+                source_hash.append(_hash(source))
+                pair_hash.append(_hash(b"\n".join((pair.tag.encode("utf-8"), source, target))))
+            if empty:
+                raise DataError(f"{' and '.join(files.paths)}: empty; there is nothing to train on")
+        builder.facts["tags"] = list(tags)[1:]
+
+
+class _TextWriter:
+    """The bytes of lines, and where each begins."""
+
+    def __init__(self, text: ColumnWriter, offsets: ColumnWriter) -> None:
+        self._text, self._offsets, self._end = text, offsets, 0
+        offsets.append(0)
+
+    def append(self, line: bytes) -> None:
+        self._end += len(line)
+        self._text.write(line)
+        self._offsets.append(self._end)
+
+
+def _hash(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def _key(corpora: Sequence[CorpusFiles]) -> str:
+    digest = hashlib.sha256(f"{_VERSION}".encode())
+    for files in corpora:
+        how = repr((files.format, files.columns, files.tag))
+        digest.update(how.encode("utf-8"))
+        for path in files.paths:
+            try:
+                with Path(path).open("rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+            except OSError:
+                next(files.read(), None)  # says in words what is wrong with the file
+                raise DataError(f"{path}: cannot be read") from None
+    return digest.hexdigest()
+
+
+def _spooled(files: CorpusFiles, cache: Path) -> CorpusFiles:
+    """Copy standard input to a file, since it can be read only once."""
+    if "-" not in files.paths:
+        return files
+    cache.mkdir(parents=True, exist_ok=True)
+    spool = cache / "standard-input"
+    with spool.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    source = str(spool) if files.source == "-" else files.source
+    target = str(spool) if files.target == "-" else files.target
+    return replace(files, source=source, target=target)

@@ -1,0 +1,1 @@
+"""Text to ids and back, one file a kind: subwords, characters, words, bytes, or one's own."""

@@ -1,0 +1,68 @@
+"""A Hugging Face ``tokenizer.json`` of one's own, through the optional package ``tokenizers``.
+
+Its ids are moved up by four, so that 0-3 stay ours; its own specials (``[CLS]``, ``</s>``) are neither added nor, since
+they can be spelled by text in that library, given any meaning here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from regard.data.tokenizers.base import FIRST, TextTokenizer
+from regard.errors import DataError, MissingExtraError
+
+MODEL_FILE = "huggingface.json"
+
+
+class HuggingFaceTokenizer(TextTokenizer):
+    """A ``tokenizer.json`` with our specials below its ids.
+
+    Args:
+        model: the bytes of the file.
+        tags: see ``TextTokenizer``.
+
+    Raises:
+        MissingExtraError: the package ``tokenizers`` is not installed.
+        DataError: the bytes are no such file.
+    """
+
+    kind: ClassVar[str] = "huggingface"
+
+    def __init__(self, model: bytes, tags: Iterable[str] = ()) -> None:
+        try:
+            import tokenizers
+        except ImportError:
+            raise MissingExtraError("tokenizers", "hf") from None
+        self._model = model
+        try:
+            described: dict[str, Any] = json.loads(model)
+            # text that spells an added token is text: without this list, nothing is cut out before the model sees it
+            described["added_tokens"] = [t for t in described.get("added_tokens", []) if not t.get("special")]
+            self._tokenizer: Any = tokenizers.Tokenizer.from_str(json.dumps(described))
+        except Exception as error:  # the library raises bare Exception
+            raise DataError(f"this is not a Hugging Face tokenizer.json: {error}") from None
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        ids: list[int] = list(self._tokenizer.get_vocab(with_added_tokens=True).values())
+        super().__init__(max(ids, default=-1) + 1, tags)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of one line, with none of the file's own specials."""
+        return [FIRST + i for i in self._tokenizer.encode(text, add_special_tokens=False).ids]
+
+    def encode_lines(self, texts: Sequence[str], *, workers: int = 1) -> list[list[int]]:
+        """Return ``encode`` of each; the library decides on threads."""
+        found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [[FIRST + i for i in encoding.ids] for encoding in found]
+
+    def _decode(self, ids: list[int]) -> str:
+        text: str = self._tokenizer.decode([i - FIRST for i in ids], skip_special_tokens=False)
+        return text
+
+    def _piece(self, index: int) -> str:
+        return self._tokenizer.id_to_token(index - FIRST) or f"#{index - FIRST}"
+
+    def _files(self) -> dict[str, bytes]:
+        return {MODEL_FILE: self._model}
