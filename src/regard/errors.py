@@ -4,7 +4,7 @@
 
     RegardError                 exit 1   something failed while running
     ├── InputError              exit 2   what the caller gave cannot be used
-    │   ├── RecipeError                  a recipe key or value
+    │   ├── RecipeError                  a recipe key or value (also a ValueError)
     │   ├── DataError                    a text file, a line, a pair
     │   ├── ShapeError                   a tensor: mask, ids, width, length (also a ValueError)
     │   ├── FolderError                  a model or run folder: missing, locked, of another recipe
@@ -34,7 +34,7 @@ class InputError(RegardError):
     exit_code = 2
 
 
-class RecipeError(InputError):
+class RecipeError(InputError, ValueError):
     """A recipe key or value cannot be used."""
 
 
