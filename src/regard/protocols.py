@@ -23,8 +23,10 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 class Tokenizer(Protocol):
     """Text to ids and back. Ids 0-3 are the specials above and never come out of ``encode`` but for UNK."""
 
-    kind: str
-    """The word that names it in recipes and ``config.json``: ``sentencepiece``, ``char``, ``word``, ``byte``, ..."""
+    @property
+    def kind(self) -> str:
+        """The word that names it in recipes and ``config.json``: ``sentencepiece``, ``char``, ``word``, ``byte``."""
+        ...
 
     def __len__(self) -> int:
         """Return the vocabulary size V, specials and tags included."""

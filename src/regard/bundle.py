@@ -1,0 +1,180 @@
+"""What is a model folder? Weights, what they mean, and the words they speak; sealed, and free of code.
+
+::
+
+    model/
+      config.json              format_version, spec, tokenizers, recipe
+      model.safetensors        the weights, tied tables once
+      source.vocabulary.json   the tokenizer of the source, perhaps with a source.*.model beside it
+      target.vocabulary.json   that of the target; a joint one is stored once, as joint.*
+      README.md                the model card, free to be changed
+      manifest.json            SHA-256 of all but the card
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.data import TextTokenizer, load_tokenizer
+from regard.errors import DamagedError, FolderError, RecipeError
+from regard.models import Transformer, TransformerSpec, build, spec_from_dict, spec_to_dict
+from regard.protocols import Tokenizer
+from regard.storage import MANIFEST, Sealed, open_sealed, seal
+from regard.training import load_tensors, tensor_bytes
+
+FORMAT_VERSION = 1
+MODEL = "model"
+"""The folder, inside a run folder, where the finished model is."""
+
+_CONFIG, _WEIGHTS, _CARD = "config.json", "model.safetensors", "README.md"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model with all that it needs to be used.
+
+    Attributes:
+        model: in evaluation mode.
+        source_tokenizer: text to source ids.
+        target_tokenizer: target ids to text; the same object when the vocabulary is joint.
+        recipe: the tables of the recipe that made it.
+    """
+
+    model: Transformer
+    source_tokenizer: TextTokenizer
+    target_tokenizer: TextTokenizer
+    recipe: Mapping[str, Any]
+
+
+def save_bundle(
+    folder: str | Path,
+    *,
+    model: Transformer,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    recipe: Mapping[str, Any],
+    card: str,
+) -> None:
+    """Write a model folder; one already there is replaced, and can be opened until the new one is complete.
+
+    Args:
+        folder: where.
+        model: its weights and its spec are stored.
+        source_tokenizer: stored with it.
+        target_tokenizer: stored with it, once if it is the same object.
+        recipe: tables of JSON values, kept for the record.
+        card: Markdown for people.
+
+    Raises:
+        RegardError: the system refused.
+    """
+    config = {
+        "format_version": FORMAT_VERSION,
+        "spec": spec_to_dict(model.spec),
+        "tokenizers": tokenizers_config(source_tokenizer, target_tokenizer),
+        "recipe": recipe,
+    }
+    files = {
+        _CONFIG: json.dumps(config, indent=1, ensure_ascii=False).encode() + b"\n",
+        _WEIGHTS: tensor_bytes(model),
+        **tokenizers_files(source_tokenizer, target_tokenizer),
+    }
+    seal(folder, files, loose={_CARD: card.encode()})
+
+
+def load_bundle(folder: str | Path, device: str | torch.device = "cpu") -> Bundle:
+    """Open a model folder, or a run folder with a finished model in it.
+
+    Args:
+        folder: of the model or of the run.
+        device: where the weights go.
+
+    Raises:
+        FolderError: there is no model.
+        DamagedError: a file is not what was sealed, or files do not belong together; the message names it.
+    """
+    folder = _model_folder(Path(folder))
+    sealed = open_sealed(folder)
+    path = folder / _CONFIG
+    try:
+        config = json.loads(sealed.read(_CONFIG))
+        version = config["format_version"]
+        if version != FORMAT_VERSION:
+            raise FolderError(f"{path} has format_version {version!r}, and this Regard reads {FORMAT_VERSION}")
+        spec = spec_from_dict(config["spec"])
+        source, target = read_tokenizers(sealed, config["tokenizers"])
+        recipe = dict(config["recipe"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        what = str(error) if isinstance(error, RecipeError) else "it does not describe a model"
+        raise DamagedError(f"{path} cannot be used: {what}") from None
+    for side, tokenizer, size in (("source", source, spec.source_vocab), ("target", target, spec.target_vocab)):
+        if len(tokenizer) != size:
+            raise DamagedError(
+                f"{folder}: the {side} vocabulary has {len(tokenizer):,} entries but the model {size:,}; "
+                "they are not of one training"
+            )
+    return Bundle(_load_model(spec, sealed.read(_WEIGHTS), folder).to(device).eval(), source, target, recipe)
+
+
+def tokenizers_config(source: Tokenizer, target: Tokenizer) -> dict[str, dict[str, str]]:
+    """Return which tokenizer is which: side -> its kind and the prefix of its files."""
+    prefixes = ("joint", "joint") if source is target else ("source", "target")
+    return {
+        side: {"kind": tokenizer.kind, "files": prefix}
+        for side, tokenizer, prefix in zip(("source", "target"), (source, target), prefixes, strict=True)
+    }
+
+
+def tokenizers_files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
+    """Return the files of both tokenizers, their names prefixed by their side."""
+    sides = {"joint": source} if source is target else {"source": source, "target": target}
+    return {f"{side}.{name}": data for side, kept in sides.items() for name, data in kept.to_files().items()}
+
+
+def read_tokenizers(sealed: Sealed, config: Mapping[str, Mapping[str, str]]) -> tuple[TextTokenizer, TextTokenizer]:
+    """Return the source and the target tokenizer that `tokenizers_config` describes.
+
+    Raises:
+        DamagedError: a file is damaged, or not what ``config`` says.
+    """
+    made = {}
+    for side in ("source", "target"):
+        prefix = f"{config[side]['files']}."
+        if prefix not in made:
+            files = {name.removeprefix(prefix): sealed.read(name) for name in sealed.names if name.startswith(prefix)}
+            made[prefix] = load_tokenizer(config[side], files)
+    return made[f"{config['source']['files']}."], made[f"{config['target']['files']}."]
+
+
+def _model_folder(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise FolderError(f"there is no model folder {folder}")
+    if (folder / _CONFIG).is_file():
+        return folder
+    if (folder / MODEL / MANIFEST).is_file():
+        return folder / MODEL
+    if (folder / "checkpoints").is_dir():
+        raise FolderError(f"{folder} is a run without a finished model yet; `regard average {folder}` makes one")
+    raise FolderError(f"{folder} is not a model folder: it holds no {_CONFIG}")
+
+
+def _load_model(spec: TransformerSpec, weights: bytes, folder: Path) -> Transformer:
+    with torch.device("meta"):  # shapes without memory: a spec that asks for more than the file holds ends here
+        wanted = sum(parameter.nbytes for parameter in build(spec).parameters())
+    if wanted > 2 * len(weights):  # weights stored in half precision are half as large
+        raise DamagedError(
+            f"{folder}: the model of {_CONFIG} needs {wanted:,} bytes, and {_WEIGHTS} has {len(weights):,}"
+        )
+    with torch.random.fork_rng(devices=[]):  # the first weights are drawn, then overwritten: nobody's draws may move
+        model = build(spec)
+    try:
+        load_tensors(model, weights)
+    except FolderError as error:
+        raise DamagedError(f"{folder / _WEIGHTS}: {error}") from None
+    return model
