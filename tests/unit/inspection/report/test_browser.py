@@ -1,0 +1,182 @@
+"""The page in a real browser: pointer, keys, themes, text of all directions, and no complaint on the console."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.inspection.report import Example, attention_page
+
+sync_api = pytest.importorskip("playwright.sync_api")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium in the PATH (Debian: apt-get install chromium)")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def diagonal(layers: int, heads: int, rows: int, columns: int) -> Tensor:
+    """Row i looks at column i with 0.7; what is left goes to the last column."""
+    weights = torch.zeros(layers, heads, rows, columns)
+    for row in range(rows):
+        weights[:, :, row, min(row, columns - 1)] += 0.7
+        weights[:, :, row, -1] += 0.3
+    return weights
+
+
+def example(source: list[str], target: list[str], **changes: object) -> Example:
+    cross = diagonal(2, 3, len(target), len(source))
+    cross[1, 2] = cross[1, 2].flip(-1)  # one head looks the other way
+    maps = {"cross": cross, "encoder": diagonal(2, 3, len(source), len(source))}
+    return Example(source, target, maps, **changes)  # type: ignore[arg-type]
+
+
+EXAMPLES = [
+    example([*"rhyme", "</s>"], ["R", "AY", "M", "</s>"], facts={"dictionary": "R AY M"}, correct=True),
+    example(["الانتباه", "هو", "كل", "</s>"], ["注意", "👩‍👩‍👧", "<script>alert(1)</script>", "</s>"], correct=False),
+    example([f"s{i}" for i in range(200)], [f"t{i}" for i in range(190)], title="Two hundred"),
+    example(["A"], [" "]),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    file = tmp_path / "look.html"
+    file.write_text(attention_page("Look", EXAMPLES), encoding="utf-8")
+    complaints: list[str] = []
+    shown = browser.new_page(viewport={"width": 1280, "height": 1000})
+    shown.on("console", lambda message: complaints.append(message.text))
+    shown.on("pageerror", lambda error: complaints.append(str(error)))
+    shown.on("dialog", lambda dialog: complaints.append(dialog.message))
+    shown.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+    shown.goto(file.as_uri())
+    yield shown
+    shown.close()
+    assert complaints == []
+
+
+def looks(page: Page) -> str:
+    """What the page says of the chosen token, without line breaks."""
+    return " ".join(page.inner_text(".looks").split())
+
+
+def test_hovering_a_target_token_shows_where_it_looked_and_a_source_token_who_looked(page: Page) -> None:
+    page.click('.heads [data-layer="0"][data-head="0"]')
+    page.hover('.queries .token:has-text("AY")')
+    assert looks(page) == "AY looks at h 70 % </s> 30 %"
+    assert page.inner_text(".token.chosen") == "AY"
+    colours = page.eval_on_selector_all(".keys .token", "tokens => tokens.map((token) => token.style.background)")
+    assert len({colours[0], colours[2], colours[3], colours[4]}) == 1
+    assert len({colours[0], colours[1], colours[5]}) == 3
+    assert page.locator(".ribbon path").count() > 4
+    page.hover('.keys .token:has-text("h")')
+    assert looks(page) == "h is looked at by AY 70 %"
+
+
+def test_layer_head_mean_and_kind_can_be_chosen(page: Page) -> None:
+    assert page.inner_text(".bar .note") == "mean of all layers, mean of all heads"
+    page.click('.heads [data-layer="1"][data-head="2"]')
+    assert page.inner_text(".bar .note") == "layer 2, head 3"
+    page.hover(".queries .token:nth-child(1)")
+    assert looks(page) == "R looks at </s> 70 % r 30 %"
+    page.click('.heads [data-layer="mean"][data-head="mean"]')
+    # five of six heads look at r with 0.7, one with 0.3
+    assert looks(page).startswith("R looks at r 63 %")
+    page.click('.choice button:has-text("Source → source")')
+    assert page.locator(".queries .token").count() == 6
+    assert page.locator(".choice [aria-pressed=true]").inner_text() == "Source → source"
+
+
+def test_everything_can_be_done_from_the_keyboard(page: Page) -> None:
+    page.keyboard.press("ArrowRight")
+    assert looks(page).startswith("AY looks at")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert looks(page).startswith("R looks at")
+    for key, shown in [
+        ("l", "layer 1, mean of all heads"),
+        ("h", "layer 1, head 1"),
+        ("h", "layer 1, head 2"),
+        ("H", "layer 1, head 1"),
+        ("L", "mean of all layers, head 1"),
+        ("L", "layer 2, head 1"),
+        ("m", "mean of all layers, mean of all heads"),
+    ]:
+        page.keyboard.press(key)
+        assert page.inner_text(".bar .note") == shown
+    page.keyboard.press("k")
+    assert page.locator(".choice [aria-pressed=true]").inner_text() == "Source → source"
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text("h2") == "الانتباه هو كل"
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert page.inner_text("h2") == "rhyme"
+    page.focus(".heads [aria-pressed=true]")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text(".bar .note") == "layer 2, head 3"
+    assert page.evaluate("document.activeElement.dataset.head") == "2"
+
+
+def test_the_heat_map_tells_the_weight_below_the_pointer(page: Page) -> None:
+    page.click('.heads [data-layer="0"][data-head="0"]')
+    box = page.locator(".cells").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 1.5 / 6, box["y"] + box["height"] * 1.5 / 4)
+    assert page.inner_text(".under") == "AY → h 70 %"
+    assert page.inner_text(".rows .chosen") == "AY"
+    picture = "canvas => canvas.toDataURL()"
+    light = page.eval_on_selector(".cells canvas", picture)
+    page.click("#theme")
+    page.click("#theme")
+    assert page.inner_text("#theme") == "Theme: dark"
+    assert page.eval_on_selector(".cells canvas", picture) != light
+
+
+def test_right_to_left_text_runs_right_to_left_and_arrow_keys_follow_the_eye(page: Page) -> None:
+    page.keyboard.press("ArrowDown")
+    lefts = page.eval_on_selector_all(".keys .token", "all => all.map((t) => t.getBoundingClientRect().left)")
+    assert lefts == sorted(lefts, reverse=True)
+    page.click(".keys .token:nth-child(1)")
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text(".token.chosen") == "هو"
+    assert page.inner_text(".queries .token:nth-child(3)") == "<script>alert(1)</script>"
+
+
+def test_two_hundred_tokens_fit_the_page_and_scroll_inside_it(page: Page) -> None:
+    page.click('.examples button:has-text("Two hundred")')
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.click(".queries .token:nth-child(150)")
+    page.keyboard.press("ArrowRight")
+    assert looks(page).startswith("t150 looks at s150")
+    assert page.eval_on_selector(".map .scroll", "box => box.scrollTop") > 0
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_one_token_and_a_blank_one(page: Page) -> None:
+    page.click(".examples button:nth-child(4)")
+    assert looks(page) == "␣ looks at A 100 %"
