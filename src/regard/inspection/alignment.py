@@ -1,0 +1,221 @@
+"""Which source word became which target word, and what does each head do? Numbers read off attention weights.
+
+Axes: N layers, H heads, T target and S source pieces, L pieces of one sentence.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError, ShapeError
+from regard.protocols import SPECIALS
+
+Link = tuple[int, int]
+"""Source word, target word, both from 0."""
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+def word_spans(pieces: Sequence[str]) -> list[list[int]]:
+    """Return the indices of the pieces of each word.
+
+    ``▁`` starts a word (sentencepiece) and ``@@`` says that it goes on (subword-nmt); without either each piece is a
+    word. Special tokens belong to none.
+    """
+    begins = any(piece.startswith("▁") for piece in pieces)
+    spans: list[list[int]] = []
+    inside = False
+    for i, piece in enumerate(pieces):
+        if piece in SPECIALS:
+            inside = False
+            continue
+        if inside and not (begins and piece.startswith("▁")):
+            spans[-1].append(i)
+        else:
+            spans.append([i])
+        inside = begins or piece.endswith("@@")
+    return spans
+
+
+def word_weights(
+    weights: Float[Tensor, "T S"], source: Sequence[str], target: Sequence[str]
+) -> Float[Tensor, "words_T words_S"]:
+    """Return how much each target word looks at each source word.
+
+    A look at any piece of a source word is a look at the word (sum); the pieces of a target word have one say each
+    (mean).
+
+    Raises:
+        ShapeError: the map has not one row per target piece and one column per source piece.
+    """
+    if weights.shape != (len(target), len(source)):
+        raise ShapeError(
+            f"`weights` must be [{len(target)} target pieces, {len(source)} source pieces], "
+            f"but is {list(weights.shape)}"
+        )
+    rows = [weights[span].mean(dim=0) for span in word_spans(target)]
+    columns = [torch.stack(rows, dim=0)[:, span].sum(dim=1) for span in word_spans(source)] if rows else []
+    return torch.stack(columns, dim=1) if columns else weights.new_zeros(len(rows), 0)
+
+
+# ---- links -----------------------------------------------------------------------------------------------------------
+
+
+def align_words(
+    weights: Float[Tensor, "T S"], source: Sequence[str], target: Sequence[str], *, threshold: float | None = None
+) -> list[Link]:
+    """Return the alignment that cross-attention draws between the words of a sentence and of its translation.
+
+    Each target word is linked to the source word it looks at most; with ``threshold``, to all words that have at least
+    this share of its look and to none when none has.
+
+    Args:
+        weights: Cross-attention of one layer and head, or a mean over some.
+        source: Source pieces, specials included where the map has columns for them.
+        target: Target pieces as they were written, likewise.
+        threshold: Smallest share of a link, in (0, 1].
+    """
+    table = word_weights(weights, source, target)
+    if table.numel() == 0:
+        return []
+    if threshold is None:
+        return sorted((int(best), row) for row, best in enumerate(table.argmax(dim=1)))
+    return sorted((int(column), int(row)) for row, column in (table >= threshold).nonzero().tolist())
+
+
+def to_pharaoh(links: Collection[Link]) -> str:
+    """Return links as ``0-0 1-2``: source-target, words counted from 0."""
+    return " ".join(f"{source}-{target}" for source, target in sorted(links))
+
+
+def from_pharaoh(line: str) -> list[Link]:
+    """Return the links of a line such as ``0-0 1-2``. Raises InputError when it has another form."""
+    found = [re.fullmatch(r"(\d+)-(\d+)", item) for item in line.split()]
+    if None in found:
+        raise InputError(f"an alignment must be like '0-0 1-2' (source-target), but is {line.strip()!r}")
+    return [(int(match[1]), int(match[2])) for match in found if match]
+
+
+def alignment_error_rate(
+    found: Sequence[Collection[Link]],
+    sure: Sequence[Collection[Link]],
+    possible: Sequence[Collection[Link]] | None = None,
+) -> float:
+    """Return 1 − (|A∩S| + |A∩P|) / (|A| + |S|) over all sentences: 0 is perfect (Och and Ney 2003, section 5).
+
+    Args:
+        found: Links of each sentence.
+        sure: Links a person is sure of.
+        possible: Links that may be, the sure ones need not be repeated; left out, the sure ones alone.
+    """
+    good = total = 0
+    for i, (ours, certain) in enumerate(zip(found, sure, strict=True)):
+        a, s = set(ours), set(certain)
+        p = s | set(possible[i]) if possible is not None else s
+        good += len(a & s) + len(a & p)
+        total += len(a) + len(s)
+    return 1 - good / total if total else 0.0
+
+
+@dataclass(frozen=True)
+class HeadChoice:
+    """The head whose alignments are nearest to those of people: its layer and number, from 0, and its error rate."""
+
+    layer: int
+    head: int
+    error_rate: float
+
+
+def best_head(
+    maps: Sequence[Float[Tensor, "..."]],
+    sources: Sequence[Sequence[str]],
+    targets: Sequence[Sequence[str]],
+    sure: Sequence[Collection[Link]],
+    possible: Sequence[Collection[Link]] | None = None,
+) -> HeadChoice:
+    """Return the cross-attention head with the lowest alignment error rate on sentences aligned by people.
+
+    Args:
+        maps: Per sentence the cross-attention [N, H, T, S].
+        sources: Source pieces per sentence.
+        targets: Target pieces per sentence.
+        sure: See ``alignment_error_rate``.
+        possible: Likewise.
+    """
+    if not maps:
+        raise InputError("`maps` must hold at least one sentence, but is empty")
+    num_layers, num_heads = maps[0].shape[:2]
+    choices = []
+    for layer in range(num_layers):
+        for head in range(num_heads):
+            found = [align_words(m[layer, head], s, t) for m, s, t in zip(maps, sources, targets, strict=True)]
+            choices.append(HeadChoice(layer, head, alignment_error_rate(found, sure, possible)))
+    return min(choices, key=lambda choice: choice.error_rate)
+
+
+# ---- heads -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeadSummary:
+    """What a head does on average over its queries; queries with nothing to look at are left out.
+
+    Attributes:
+        layer: From 0.
+        head: From 0.
+        entropy: Bits; 0 looks at one token, log2 of the length at all alike.
+        distance: Σ weight · |query − key|, in tokens.
+        peak: The largest weight.
+    """
+
+    layer: int
+    head: int
+    entropy: float
+    distance: float
+    peak: float
+
+
+def summarise_heads(weights: Float[Tensor, "N H Lq Lk"]) -> list[HeadSummary]:
+    """Return one summary per layer and head."""
+    _, _, num_queries, num_keys = weights.shape
+    w = weights.double()
+    seeing = w.sum(dim=-1) > 0
+    count = seeing.sum(dim=-1).clamp(min=1)
+    away = (torch.arange(num_queries)[:, None] - torch.arange(num_keys)).abs().to(w)
+
+    def mean(per_query: Tensor) -> list[list[float]]:
+        means: list[list[float]] = (per_query.masked_fill(~seeing, 0.0).sum(dim=-1) / count).tolist()
+        return means
+
+    entropy = mean(torch.special.entr(w).sum(dim=-1) / math.log(2))
+    distance = mean((w * away).sum(dim=-1))
+    peak = mean(w.amax(dim=-1))
+    return [
+        HeadSummary(layer, head, entropy[layer][head], distance[layer][head], peak[layer][head])
+        for layer in range(weights.shape[0])
+        for head in range(weights.shape[1])
+    ]
+
+
+def attention_rollout(weights: Float[Tensor, "N H L L"], *, residual: float = 0.5) -> Float[Tensor, "L L"]:
+    """Return how much of each input token reaches each output position through a stack of self-attention layers.
+
+    A layer passes on ``residual`` of what was there and the rest as its mean head looks; layers multiply (Abnar and
+    Zuidema 2020, "Quantifying Attention Flow in Transformers", section 3). What a target token saw of the input is its
+    row of cross-attention times the rollout of the encoder.
+    """
+    if not 0 <= residual <= 1:
+        raise InputError(f"`residual` must be between 0 and 1, but is {residual}")
+    identity = torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device)
+    flow = identity
+    for layer in weights.mean(dim=1):
+        flow = (residual * identity + (1 - residual) * layer) @ flow
+    return flow

@@ -1,0 +1,120 @@
+"""Alignments, heads and rollout on maps small enough to work out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from regard.errors import InputError, ShapeError
+from regard.inspection import (
+    HeadChoice,
+    HeadSummary,
+    align_words,
+    alignment_error_rate,
+    attention_rollout,
+    best_head,
+    from_pharaoh,
+    summarise_heads,
+    to_pharaoh,
+    word_spans,
+    word_weights,
+)
+
+SOURCE = ["▁a", "▁do", "g", "</s>"]
+TARGET = ["▁ein", "▁Hu", "nd", "</s>"]
+WEIGHTS = torch.tensor(
+    [
+        [0.7, 0.1, 0.1, 0.1],
+        [0.4, 0.3, 0.3, 0.0],
+        [0.2, 0.3, 0.4, 0.1],
+        [0.0, 0.0, 0.0, 1.0],
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "spans"),
+    [
+        (["▁a", "▁do", "g", "</s>"], [[0], [1, 2]]),
+        (["<s>", "a", "▁b", "c"], [[1], [2, 3]]),
+        (["un@@", "do@@", "ne", "it", "</s>"], [[0, 1, 2], [3]]),
+        (["K", "AE", "T", "</s>", "<pad>"], [[0], [1], [2]]),
+        (["</s>"], []),
+        ([], []),
+    ],
+)
+def test_pieces_are_merged_to_words(pieces: list[str], spans: list[list[int]]) -> None:
+    assert word_spans(pieces) == spans
+
+
+def test_source_pieces_are_summed_and_target_pieces_averaged() -> None:
+    # "Hund": (0.4 + 0.2) / 2 on "a", (0.3 + 0.3 + 0.3 + 0.4) / 2 on "dog"
+    expected = torch.tensor([[0.7, 0.2], [0.3, 0.65]])
+    torch.testing.assert_close(word_weights(WEIGHTS, SOURCE, TARGET), expected)
+
+
+def test_each_target_word_is_linked_to_the_word_it_looks_at_most() -> None:
+    assert to_pharaoh(align_words(WEIGHTS, SOURCE, TARGET)) == "0-0 1-1"
+    assert to_pharaoh(align_words(WEIGHTS, SOURCE, TARGET, threshold=0.3)) == "0-0 0-1 1-1"
+    assert align_words(WEIGHTS, SOURCE, TARGET, threshold=0.9) == []
+    assert align_words(torch.ones(1, 1), ["</s>"], ["</s>"]) == []
+    assert align_words(torch.ones(1, 1), ["▁a"], ["</s>"]) == []
+    with pytest.raises(ShapeError, match=r"must be \[4 target pieces, 3 source pieces\], but is \[4, 4\]"):
+        align_words(WEIGHTS, SOURCE[1:], TARGET)
+
+
+def test_pharaoh_lines_go_both_ways() -> None:
+    assert from_pharaoh(" 0-0 12-3\n") == [(0, 0), (12, 3)]
+    assert to_pharaoh([(12, 3), (0, 0)]) == "0-0 12-3"
+    assert from_pharaoh("") == []
+    with pytest.raises(InputError, match="must be like '0-0 1-2'"):
+        from_pharaoh("0-0 1:2")
+
+
+def test_alignment_error_rate_worked_by_hand() -> None:
+    found, sure, possible = [{(0, 0), (1, 1), (2, 1)}], [{(0, 0), (1, 2)}], [{(1, 1)}]
+    # A∩S = {0-0}, A∩P = {0-0, 1-1}; |A| = 3, |S| = 2
+    assert alignment_error_rate(found, sure, possible) == pytest.approx(1 - 3 / 5)
+    assert alignment_error_rate(found, sure) == pytest.approx(1 - 2 / 5)
+    assert alignment_error_rate(sure, sure) == 0.0
+    assert alignment_error_rate([[]], [[]]) == 0.0
+
+
+def test_the_head_that_people_agree_with_is_found() -> None:
+    maps = torch.full((2, 3, 4, 4), 0.25)
+    maps[:, :, :, 0] += 0.1
+    maps[1, 2] = WEIGHTS
+    assert best_head([maps], [SOURCE], [TARGET], [[(0, 0), (1, 1)]]) == HeadChoice(1, 2, 0.0)
+    with pytest.raises(InputError, match="at least one sentence"):
+        best_head([], [], [], [])
+
+
+def test_heads_are_summarised_and_blind_queries_left_out() -> None:
+    uniform = torch.full((4, 4), 0.25)
+    shifted = torch.zeros(4, 4)
+    shifted[1, 0] = shifted[2, 1] = shifted[3, 2] = 1.0  # the first query sees nothing
+    [spread, previous] = summarise_heads(torch.stack([uniform, shifted])[None])
+    # mean of |i − j| over a 4 × 4 square is 20 / 16
+    assert spread == HeadSummary(0, 0, entropy=2.0, distance=1.25, peak=0.25)
+    assert previous == HeadSummary(0, 1, entropy=0.0, distance=1.0, peak=1.0)
+
+
+def test_rollout_multiplies_layers_mixed_with_the_residual() -> None:
+    first, second = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    maps = torch.stack([first, second])[:, None]
+    # layer 1: [[1, 0], [½, ½]]; layer 2: [[½, ½], [0, 1]] times that
+    expected = torch.tensor([[0.75, 0.25], [0.5, 0.5]])
+    torch.testing.assert_close(attention_rollout(maps), expected)
+    torch.testing.assert_close(attention_rollout(maps, residual=1.0), torch.eye(2))
+    random = torch.rand(5, 3, 7, 7).softmax(-1)
+    torch.testing.assert_close(attention_rollout(random).sum(-1), torch.ones(7))
+    with pytest.raises(InputError, match="between 0 and 1, but is 2"):
+        attention_rollout(maps, residual=2.0)
+
+
+def test_entropy_is_in_bits() -> None:
+    weights = torch.tensor([[[[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]]]])
+    assert summarise_heads(weights)[0].entropy == pytest.approx((1.0 + 1.5) / 2)
+    assert math.isclose(summarise_heads(weights)[0].peak, 0.5)
