@@ -7,9 +7,10 @@ for that in its own way. The length |Y| counts the end mark.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Score(Protocol):
     """Never falls when ``log_prob`` rises; rises or falls with ``length``, never both. ``best_possible`` needs both."""
 

@@ -8,7 +8,7 @@ import pytest
 from regard.errors import RecipeError
 from regard.generation import SearchOptions
 from regard.generation.lengths import by_length
-from regard.generation.scores import Average, LengthPenalty, Sum, WordReward, best_possible
+from regard.generation.scores import Average, LengthPenalty, Score, Sum, WordReward, best_possible
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,6 @@ from regard.generation.scores import Average, LengthPenalty, Sum, WordReward, be
         ({"beam": 0}, "beam"),
         ({"nbest": 0}, "nbest"),
         ({"beam": 3, "nbest": 4}, "nbest"),
-        ({"score": "best"}, "score"),
         ({"length_penalty": math.nan}, "length_penalty"),
         ({"word_reward": math.inf}, "word_reward"),
         ({"max_length": 0}, "max_length"),
@@ -33,6 +32,13 @@ def test_values_out_of_range_are_refused_by_name(values: dict[str, float | str],
         SearchOptions(**values)  # type: ignore[arg-type]
 
 
+def test_an_unknown_score_is_refused() -> None:
+    options = SearchOptions()
+    object.__setattr__(options, "score", "best")  # past the type check that tests put on constructors
+    with pytest.raises(RecipeError, match=r"`generation\.score` must be .* but is 'best'"):
+        options.__post_init__()
+
+
 def test_limits_by_hand() -> None:
     options = SearchOptions(
         max_length=17, max_length_ratio=1.5, max_length_margin=2, min_length=3, min_length_ratio=0.5
@@ -40,7 +46,7 @@ def test_limits_by_hand() -> None:
     fewest, most = options.limits(np.array([0, 1, 5, 7, 40]))
     assert most.tolist() == [2, 3, 9, 12, 17]
     assert fewest.tolist() == [2, 3, 3, 3, 17]  # the first and the last: what the maximum leaves
-    assert SearchOptions(max_length_ratio=0, max_length_margin=0).limits(np.array([5]))[1].tolist() == [1]
+    assert SearchOptions(max_length_ratio=0.0, max_length_margin=0).limits(np.array([5]))[1].tolist() == [1]
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6])
@@ -62,9 +68,10 @@ def test_the_options_name_the_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    "score", [Sum(), LengthPenalty(-1), LengthPenalty(0), LengthPenalty(2), Average(1), WordReward(-1), WordReward(1)]
+    "score",
+    [Sum(), LengthPenalty(-1.0), LengthPenalty(0.0), LengthPenalty(2.0), Average(), WordReward(-1.0), WordReward(1.0)],
 )
-def test_nothing_beats_the_bound(score: LengthPenalty) -> None:
+def test_nothing_beats_the_bound(score: Score) -> None:
     for total in (0.0, -0.1, -7.0):
         bound = best_possible(score, total, 3, 11)
         reachable = [score(total - lost, length) for length in range(3, 12) for lost in (0.0, 0.1, 5.0)]

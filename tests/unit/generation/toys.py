@@ -1,11 +1,12 @@
 """Toy decoders: small enough to enumerate, with a state that only a correct search can keep straight.
 
-Axes: B sentences, N rows, S source length, T words so far, V vocabulary.
+Axes: B sentences, N rows, S source length, T tokens fed so far, V vocabulary.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -17,10 +18,10 @@ NUM_CELLS = 99_991  # a prime, far above the number of prefixes that a test look
 
 @dataclass(frozen=True)
 class History:
-    """What a toy remembers of each row: its source, folded into one number, and the words it was fed."""
+    """What a toy remembers of each row: source and tokens folded into one number, and how many tokens there were."""
 
-    source: Tensor
-    words: Tensor
+    cell: Tensor
+    num_fed: int
 
 
 class TableDecoder:
@@ -30,28 +31,25 @@ class TableDecoder:
         generator = torch.Generator().manual_seed(seed)
         self.table = torch.randn(NUM_CELLS, vocab, generator=generator) * spread
         self.table[:, EOS] += end_bias
-        self.steps: list[int] = []
+        self.steps: list[int] = []  # rows of each step taken
 
-    def logits(self, source: Tensor, words_NT: Tensor) -> Tensor:
-        cell = source_N.clone()
-        for t in range(words_NT.shape[1]):
-            cell = (cell * 1_009 + words_NT[:, t] + 1) % NUM_CELLS
-        return self.table[cell]
+    def logits(self, state: History) -> Tensor:
+        return self.table[state.cell]
 
     def start(self, source: Tensor, source_lengths: Tensor | None = None) -> History:
-        folded = torch.zeros(len(source), dtype=torch.int64)
+        cell = torch.zeros(len(source), dtype=torch.int64)
         lengths = torch.full((len(source),), source.shape[1]) if source_lengths is None else source_lengths
         for s in range(source.shape[1]):
-            folded = torch.where(s < lengths, (folded * 31 + source[:, s] + 1) % NUM_CELLS, folded)
-        return History(folded, torch.zeros(len(source), 0, dtype=torch.int64))
+            cell = torch.where(s < lengths, (cell * 31 + source[:, s] + 1) % NUM_CELLS, cell)
+        return History(cell, 0)
 
     def step(self, tokens: Tensor, state: History) -> Step:
         self.steps.append(len(tokens))
-        words_NT = torch.cat([state.words, tokens[:, None]], dim=1)
-        return Step(self.logits(state.source, words_NT), History(state.source, words_NT))
+        state = History((state.cell * 1_009 + tokens + 1) % NUM_CELLS, state.num_fed + 1)
+        return Step(self.logits(state), state)
 
     def reorder(self, state: History, rows: Tensor) -> History:
-        return History(state.source[rows], state.words[rows])
+        return History(state.cell[rows], state.num_fed)
 
 
 def random_sources(count: int, seed: int = 0, longest: int = 6) -> list[list[int]]:
@@ -72,19 +70,32 @@ def words_of(vocab: int) -> list[int]:
     return [token for token in range(vocab) if token not in (PAD, BOS, EOS)]
 
 
-def every_sentence(decoder: TableDecoder, source: list[int], longest: int) -> dict[tuple[int, ...], list[float]]:
+def forced(decoder: TableDecoder, source: list[int], targets: list[int]) -> list[float]:
+    """Return the log-probability of each target, one step after the other, in float64."""
+    state, fed, found = decoder.start(torch.tensor([source])), BOS, []
+    for target in targets:
+        step = decoder.step(torch.tensor([fed]), state)
+        found.append(float(step.logits.double().log_softmax(-1)[0, target]))
+        state, fed = step.state, target
+    return found
+
+
+@cache
+def every_sentence(decoder: TableDecoder, source: tuple[int, ...], longest: int) -> dict[tuple[int, ...], list[float]]:
     """Return all sentences of up to ``longest`` words with their token log-probabilities, end mark included."""
-    folded = decoder.start(*padded([source])).source
     found: dict[tuple[int, ...], list[float]] = {}
-    prefixes: list[tuple[tuple[int, ...], list[float]]] = [((), [])]
     words = words_of(decoder.table.shape[1])
+    prefixes: list[tuple[tuple[int, ...], list[float]]] = [((), [])]
+    state, tokens = decoder.start(torch.tensor([source])), torch.tensor([BOS])
     while prefixes:
-        rows = torch.tensor([[BOS, *ids] for ids, _ in prefixes])
-        log_probs = decoder.logits(folded.expand(len(rows)), rows).double().log_softmax(-1).tolist()
+        step = decoder.step(tokens, state)
+        log_probs = step.logits.double().log_softmax(-1).tolist()
         longer = []
         for (ids, parts), row in zip(prefixes, log_probs, strict=True):
             found[ids] = [*parts, row[EOS]]
             if len(ids) < longest:
                 longer += [((*ids, word), [*parts, row[word]]) for word in words]
+        state = decoder.reorder(step.state, torch.arange(len(prefixes)).repeat_interleave(len(words)))
+        tokens = torch.tensor(words).repeat(len(prefixes))
         prefixes = longer
     return found

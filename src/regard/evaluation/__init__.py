@@ -1,0 +1,28 @@
+"""How good outputs are: BLEU, chrF, TER, error rates, their intervals, and whether two systems differ."""
+
+from regard.evaluation.edit import LineErrorRate, TokenErrorRate, edit_distance
+from regard.evaluation.metric import Metric, measure
+from regard.evaluation.options import EvaluationOptions
+from regard.evaluation.report import Figure, Report, compare, evaluate
+from regard.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomisation
+from regard.evaluation.text import Bleu, ChrF, ExactMatch, Ter
+
+__all__ = [
+    "Bleu",
+    "ChrF",
+    "EvaluationOptions",
+    "ExactMatch",
+    "Figure",
+    "LineErrorRate",
+    "Metric",
+    "Report",
+    "Ter",
+    "TokenErrorRate",
+    "bootstrap_interval",
+    "compare",
+    "edit_distance",
+    "evaluate",
+    "measure",
+    "paired_bootstrap",
+    "paired_randomisation",
+]
