@@ -13,6 +13,7 @@ command runs. Whatever is left out has a default; some defaults depend on the si
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -59,18 +60,18 @@ class Corpus:
             raise RecipeError(f"`{have}` needs its `{lack}`; a file that holds both sides is given as `pairs`")
         if (self.source is None) == (self.pairs is None):
             raise RecipeError("either `source` and `target` or `pairs` must say where the text is")
-        sides = _listed(self.source), _listed(self.target)
+        sides = listed(self.source), listed(self.target)
         if len(sides[0]) != len(sides[1]):
             raise RecipeError(f"`source` names {len(sides[0])} files but `target` {len(sides[1])}; they go in pairs")
         self.files(Path())  # weight and columns are checked where they are used
 
     def files(self, folder: Path) -> list[CorpusFiles]:
         """Return where the pairs are, relative paths taken from ``folder``."""
-        sources, targets = (_listed(self.pairs), [None]) if self.pairs else (_listed(self.source), _listed(self.target))
+        sources, targets = (listed(self.pairs), [None]) if self.pairs else (listed(self.source), listed(self.target))
         return [
             CorpusFiles(
-                _in(folder, source),
-                None if target is None else _in(folder, target),
+                in_folder(folder, source),
+                None if target is None else in_folder(folder, target),
                 self.columns,
                 weight=self.weight,
                 tag=self.tag,
@@ -89,6 +90,7 @@ class DataOptions:
         pairs: instead of the two: files of pairs, TSV, or JSONL when the name says so.
         columns: for TSV, which columns hold source and target, from 1; left out, there must be exactly two.
         corpora: further corpora, or all of them, each with a weight and a tag.
+        temperature: above 1 brings small corpora forward: shares of an epoch are sizes to the power 1/temperature.
         valid_source: source lines to validate with; without validation files a share of the corpus is set aside.
         valid_target: their references; several files are several references of each line.
         valid_pairs: instead of the two: one file of pairs.
@@ -107,6 +109,7 @@ class DataOptions:
     pairs: Paths | None = None
     columns: tuple[int, int] | None = None
     corpora: tuple[Corpus, ...] = ()
+    temperature: float = 1.0
     valid_source: str | None = None
     valid_target: Paths | None = None
     valid_pairs: str | None = None
@@ -128,6 +131,8 @@ class DataOptions:
                 raise RecipeError(f"`{name}_source` and `{name}_target` go together, or `{name}_pairs` instead")
             if source and pairs:
                 raise RecipeError(f"`{name}_pairs` stands instead of `{name}_source` and `{name}_target`")
+        if not 0 < self.temperature < math.inf:
+            raise RecipeError(f"`temperature` must be above 0, but is {self.temperature}")
         for name, least in (("valid_lines", 1), ("workers", 0)):
             if getattr(self, name) < least:
                 raise RecipeError(f"`{name}` must be at least {least}, but is {getattr(self, name)}")
@@ -266,9 +271,11 @@ def _without_none(value: Any) -> Any:
     return [_without_none(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _listed(paths: Paths | None) -> list[str]:
+def listed(paths: Paths | None) -> list[str]:
+    """Return one path or several as a list."""
     return [] if paths is None else [paths] if isinstance(paths, str) else list(paths)
 
 
-def _in(folder: Path, path: str) -> str:
+def in_folder(folder: Path, path: str) -> str:
+    """Return ``path`` taken from ``folder`` if it is relative; ``-`` stays standard input."""
     return path if path == "-" else str(folder / path)

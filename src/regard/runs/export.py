@@ -1,0 +1,87 @@
+"""From checkpoints to a model folder: the best, or the mean of several; during a run, after it, or years later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from regard import __version__
+from regard.bundle import save_bundle
+from regard.errors import FolderError, RecipeError
+from regard.models import build
+from regard.runs.folder import RunFolder
+from regard.runs.recipe import Recipe, to_tables
+from regard.training import Checkpoints, Seq2SeqObjective, load_tensors
+
+Which = Literal["best", "last"]
+
+
+def export(folder: RunFolder, which: Which, count: int, out: str | Path | None = None) -> list[int]:
+    """Write the model folder of a run: the mean of the weights of ``count`` checkpoints, or of one.
+
+    Args:
+        folder: of the run.
+        which: the ``best`` by the validation metric of the recipe (the last, as long as nothing was validated), or
+            the ``last``.
+        count: how many; fewer if fewer are kept.
+        out: where; left out, the folder ``model`` of the run.
+
+    Returns:
+        The updates whose weights were taken.
+
+    Raises:
+        FolderError: there is no run, or no checkpoint.
+    """
+    if count < 1:
+        raise RecipeError(f"the number of checkpoints must be at least 1, but is {count}")
+    recipe = folder.read_recipe()
+    checkpoints = Checkpoints(folder.checkpoints)
+    updates = _chosen(checkpoints, which, count)
+    source, target = folder.read_tokenizers()
+    model = build(recipe.model.spec(len(source), len(target)))
+    load_tensors(Seq2SeqObjective(model), checkpoints.average(updates))
+    save_bundle(
+        out or folder.model,
+        model=model,
+        source_tokenizer=source,
+        target_tokenizer=target,
+        recipe=to_tables(recipe),
+        card=_card(recipe, updates, sum(parameter.numel() for parameter in model.parameters())),
+    )
+    return updates
+
+
+def _chosen(checkpoints: Checkpoints, which: Which, count: int) -> list[int]:
+    newest = checkpoints.newest()
+    if newest is None:
+        raise FolderError(f"{checkpoints.folder} holds no checkpoint yet; train first")
+    there = checkpoints.updates()
+    best = [update for _, update in json.loads(newest.read("state.json"))["state"]["best"] if update in there]
+    return sorted(best[:count]) if which == "best" and best else there[-count:]
+
+
+def _card(recipe: Recipe, updates: Sequence[int], parameters: int) -> str:
+    spec = recipe.model
+    kinds = {recipe.tokenizer.kind, recipe.tokenizer.target_kind or recipe.tokenizer.kind}
+    return f"""# A model made with Regard {__version__}
+
+An encoder-decoder Transformer (preset {spec.preset}) with {parameters:,} parameters and {" and ".join(sorted(kinds))} \
+tokens, after {", ".join(f"{update:,}" for update in updates)} updates.
+
+```console
+$ regard translate -m FOLDER < input.txt > output.txt
+```
+
+```python
+import regard
+
+translator = regard.load("FOLDER")
+translator(["a line of text"])
+```
+
+`config.json` holds the sizes, the tokenizers and the recipe; `manifest.json` the SHA-256 of every file but this one.
+
+To fill in: what it was trained on and under which licence, what it is for, how good it is, what it must not do.
+"""
