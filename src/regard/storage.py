@@ -22,9 +22,10 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,7 +38,7 @@ _PART = ".tmp-part"
 _OLD = ".tmp-old"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MANIFEST_LIMIT = 1 << 20  # bytes; a hostile manifest is refused before it is read
-_WRITE_PIECE = 1 << 30  # bytes; Linux writes at most 2 GiB at once
+_PIECE = 1 << 30  # bytes; Linux reads and writes at most 2 GiB at once
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
@@ -190,26 +191,29 @@ def lock(folder: str | Path) -> Iterator[None]:
         import fcntl
     except ImportError:
         fcntl = None  # type: ignore[assignment]
-    flags = os.O_RDWR | os.O_CREAT | (os.O_EXCL if fcntl is None else 0)
     try:
-        handle = os.open(path, flags, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | (0 if fcntl else os.O_EXCL), 0o644)
     except FileExistsError:
         raise FolderError(f"{folder} is in use; if nothing runs there any more, delete {path}") from None
     except OSError as error:
         _fail("lock", path, error)
     try:
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FolderError(f"{folder} is in use by another process; wait for it or choose another") from None
-            except OSError as error:
-                _fail("lock", path, error)
+        if fcntl:
+            _take(path, partial(fcntl.flock, handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
         yield
     finally:
         os.close(handle)
-        if fcntl is None:
+        if not fcntl:
             path.unlink(missing_ok=True)
+
+
+def _take(path: Path, flock: Callable[[], None]) -> None:
+    try:
+        flock()
+    except BlockingIOError:
+        raise FolderError(f"{path.parent} is in use by another process; wait for it or choose another") from None
+    except OSError as error:
+        _fail("lock", path, error)
 
 
 # --- manifest -------------------------------------------------------------------------------------------------------
@@ -271,7 +275,15 @@ def _refuse(path: Path, why: str) -> NoReturn:
 
 
 def _fail(verb: str, path: Path, error: OSError) -> NoReturn:
-    reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else (error.strerror or str(error))
+    match error.errno:
+        case errno.ENOENT if verb == "read":
+            raise DamagedError(f"{path} is missing") from error
+        case errno.ELOOP:
+            _refuse(path, "it is a link, and sealed files are plain files")
+        case errno.ENOSPC | errno.EDQUOT:
+            reason = "the disk is full"
+        case _:
+            reason = error.strerror or str(error)
     raise RegardError(f"cannot {verb} {path}: {reason}") from error
 
 
@@ -279,33 +291,31 @@ def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def _create(path: Path, data: bytes) -> None:
-    """Make a new file and wait until its content is on the disk."""
+@contextmanager
+def _opened(verb: str, path: Path, flags: int) -> Iterator[int]:
+    """Give the handle of an opened file; whatever the system refuses meanwhile is told with the name of the file."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
+        handle = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(handle, rest[:_WRITE_PIECE]) :]
-            os.fsync(handle)
+            yield handle
         finally:
             os.close(handle)
     except OSError as error:
-        _fail("write", path, error)
+        _fail(verb, path, error)
+
+
+def _create(path: Path, data: bytes) -> None:
+    """Make a new file and wait until its content is on the disk."""
+    with _opened("write", path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest[:_PIECE]) :]
+        os.fsync(handle)
 
 
 def _read(path: Path, *, expect_bytes: int | None = None, at_most_bytes: int | None = None) -> bytes:
     """Read a plain file: links are not followed, pipes not waited for, and sizes compared before memory is taken."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        handle = os.open(path, flags)
-    except FileNotFoundError:
-        raise DamagedError(f"{path} is missing") from None
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            _refuse(path, "it is a link, and sealed files are plain files")
-        _fail("read", path, error)
-    try:
+    with _opened("read", path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)) as handle:
         facts = os.fstat(handle)
         if not stat.S_ISREG(facts.st_mode):
             _refuse(path, "it is not a plain file")
@@ -314,13 +324,9 @@ def _read(path: Path, *, expect_bytes: int | None = None, at_most_bytes: int | N
         if at_most_bytes is not None and facts.st_size > at_most_bytes:
             _refuse(path, f"it has {facts.st_size} bytes, more than the {at_most_bytes} allowed")
         pieces = []
-        while piece := os.read(handle, _WRITE_PIECE):
+        while piece := os.read(handle, min(_PIECE, facts.st_size + 1)):
             pieces.append(piece)
         return b"".join(pieces)
-    except OSError as error:
-        _fail("read", path, error)
-    finally:
-        os.close(handle)
 
 
 def _make_folder(path: Path) -> None:
@@ -339,16 +345,9 @@ def _rename(source: Path, target: Path) -> None:
 
 def _sync_folder(path: Path) -> None:
     """Wait until the names in a folder are on the disk; Windows does this by itself and cannot open a folder."""
-    if os.name == "nt":
-        return
-    try:
-        handle = os.open(path, os.O_RDONLY)
-        try:
+    if os.name != "nt":
+        with _opened("sync", path, os.O_RDONLY) as handle:
             os.fsync(handle)
-        finally:
-            os.close(handle)
-    except OSError as error:
-        _fail("sync", path, error)
 
 
 def _entries(path: Path) -> Iterable[str]:
