@@ -9,12 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.data.batches import NoiseOptions, TokenBatches, temperature_weights
+    from regard.data.batches import TokenBatches
     from regard.data.collate import PairBatch, collate, collate_sources
     from regard.data.corpus import EncodedCorpus, encode_corpus
     from regard.data.filters import FilterOptions, FilterReport
+    from regard.data.noise import NoiseOptions
     from regard.data.raw import RawCorpus, open_raw
     from regard.data.readers import CorpusFiles, Pair, group_references, read_jsonl, read_lines, read_parallel, read_tsv
+    from regard.data.split import Split, hold_out
     from regard.data.tokenizers.base import TextTokenizer
     from regard.data.tokenizers.build import Tokenizers, build_tokenizers, load_tokenizer, open_vocabulary
     from regard.data.tokenizers.exact import ByteTokenizer, CharTokenizer, WordTokenizer, train_exact
@@ -35,6 +37,7 @@ __all__ = [
     "PairBatch",
     "RawCorpus",
     "SentencePieceTokenizer",
+    "Split",
     "TextTokenizer",
     "TokenBatches",
     "TokenizerOptions",
@@ -45,6 +48,7 @@ __all__ = [
     "collate_sources",
     "encode_corpus",
     "group_references",
+    "hold_out",
     "load_tokenizer",
     "open_raw",
     "open_vocabulary",
@@ -52,19 +56,20 @@ __all__ = [
     "read_lines",
     "read_parallel",
     "read_tsv",
-    "temperature_weights",
     "train_exact",
     "train_sentencepiece",
     "vocabulary_size",
 ]
 
 _HOME = {
-    "batches": ("NoiseOptions", "TokenBatches", "temperature_weights"),
+    "batches": ("TokenBatches",),
     "collate": ("PairBatch", "collate", "collate_sources"),
     "corpus": ("EncodedCorpus", "encode_corpus"),
     "filters": ("FilterOptions", "FilterReport"),
+    "noise": ("NoiseOptions",),
     "raw": ("RawCorpus", "open_raw"),
     "readers": ("CorpusFiles", "Pair", "group_references", "read_jsonl", "read_lines", "read_parallel", "read_tsv"),
+    "split": ("Split", "hold_out"),
     "tokenizers.base": ("TextTokenizer",),
     "tokenizers.build": ("Tokenizers", "build_tokenizers", "load_tokenizer", "open_vocabulary"),
     "tokenizers.exact": ("ByteTokenizer", "CharTokenizer", "WordTokenizer", "train_exact"),

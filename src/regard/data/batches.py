@@ -10,7 +10,7 @@ The budget counts padded tokens of the longer side: rows × max(S, T), EOS inclu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,41 +19,12 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from regard.data.collate import Ids, PairBatch, collate
+from regard.data.collate import PairBatch, collate
 from regard.data.corpus import EncodedCorpus
+from regard.data.noise import NoiseOptions, NoisyExamples
 from regard.errors import DataError, RecipeError
-from regard.protocols import UNK
 
 Indices = npt.NDArray[np.int64]
-
-_PROBED = 500  # examples looked at to learn how much longer sampled segmentations are
-
-
-@dataclass(frozen=True)
-class NoiseOptions:
-    """What is changed in an example each time that it is seen.
-
-    Attributes:
-        source_word_dropout: share of source tokens replaced by ``<unk>``.
-        target_word_dropout: the same for what the decoder reads; what it must predict stays.
-        source_sampling: cut the source into pieces anew each time; the strength that ``encode_sampled`` of the
-            tokenizer takes (sentencepiece only); None never does.
-        target_sampling: the same for the target.
-    """
-
-    source_word_dropout: float = 0.0
-    target_word_dropout: float = 0.0
-    source_sampling: float | None = None
-    target_sampling: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("source_word_dropout", "target_word_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise RecipeError(f"`{name}` must be at least 0 and below 1, but is {getattr(self, name)}")
-        for name in ("source_sampling", "target_sampling"):
-            strength = getattr(self, name)
-            if strength is not None and not 0 < strength <= 1:
-                raise RecipeError(f"`{name}` must be above 0 and at most 1, but is {strength}")
 
 
 class TokenBatches:
@@ -92,7 +63,7 @@ class TokenBatches:
         self._max_sentences = max_sentences or max_tokens
         self._seed = seed
         self._shuffle = shuffle
-        self._noise = noise or NoiseOptions()
+        self._examples = NoisyExamples(corpus, noise or NoiseOptions(), seed)
         self._workers = workers
         self._rank, self._ranks = shard
         longest = 1 + int(max(corpus.source_lengths.max(), corpus.target_lengths.max()))
@@ -101,7 +72,9 @@ class TokenBatches:
                 f"the longest example has {longest:,} tokens, but a batch may hold {max_tokens:,}; "
                 "raise the batch's tokens, or filter by length"
             )
-        self._source_widths, self._target_widths = self._planned_widths()
+        source_growth, target_growth = self._examples.growth()
+        self._source_widths = _widths(corpus.source_lengths, source_growth, max_tokens)
+        self._target_widths = _widths(corpus.target_lengths, target_growth, max_tokens)
         self._planned: tuple[int, _Plan] | None = None
 
     def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[PairBatch]:
@@ -126,23 +99,12 @@ class TokenBatches:
 
     def make(self, epoch: int, examples: Indices) -> PairBatch:
         """Make the batch of ``examples`` as ``epoch`` sees them."""
-        noise, corpus = self._noise, self._corpus
         room = self._max_tokens // len(examples) - 1  # longest row, EOS apart, that keeps the batch within its budget
-        rows: list[tuple[Ids, Ids, int]] = []
-        inputs: list[Ids] = []
-        for example in map(int, examples):
-            draw = np.random.default_rng((self._seed, epoch, example)) if noise != NoiseOptions() else None
-            source: Ids = corpus.source_ids(example)
-            target: Ids = corpus.target_ids(example)
-            if draw and noise.source_sampling:
-                cut = corpus.sampled_source(example, seed=int(draw.integers(2**32)), strength=noise.source_sampling)
-                source = cut if len(cut) <= room else source
-            if draw and noise.target_sampling:
-                cut = corpus.sampled_target(example, seed=int(draw.integers(2**32)), strength=noise.target_sampling)
-                target = cut if len(cut) <= room else target
-            inputs.append(_drop_words(target, noise.target_word_dropout, draw))
-            rows.append((_drop_words(source, noise.source_word_dropout, draw), target, example))
-        return collate(rows, decoder_inputs=inputs)
+        seen = [(example, self._examples.see(epoch, example, room=room)) for example in map(int, examples)]
+        return collate(
+            [(source, target, example) for example, (source, target, _) in seen],
+            decoder_inputs=[read for _, (_, _, read) in seen],
+        )
 
     def _plan(self, epoch: int) -> _Plan:
         epoch = epoch if self._shuffle else 0
@@ -173,23 +135,10 @@ class TokenBatches:
             return everything
         phase = np.random.default_rng(self._seed).random(len(weights))
         times = np.floor(weights * (epoch + 1) + phase) - np.floor(weights * epoch + phase)
-        return np.repeat(everything, times.astype(np.int64))
-
-    def _planned_widths(self) -> tuple[Indices, Indices]:
-        """Return the lengths to plan with, EOS included: those stored, or longer ones if pieces are sampled."""
-        corpus, noise = self._corpus, self._noise
-        widths = []
-        probe = range(0, len(corpus), max(1, len(corpus) // _PROBED))
-        for lengths, strength, sampled in (
-            (corpus.source_lengths, noise.source_sampling, corpus.sampled_source),
-            (corpus.target_lengths, noise.target_sampling, corpus.sampled_target),
-        ):
-            width = lengths.astype(np.int64) + 1
-            if strength is not None:
-                growth = sum(len(sampled(i, seed=i, strength=strength)) + 1 for i in probe) / width[probe].sum()
-                width = np.minimum(np.ceil(width * growth).astype(np.int64) + 2, self._max_tokens)
-            widths.append(width)
-        return widths[0], widths[1]
+        seen = np.repeat(everything, times.astype(np.int64))
+        if len(seen) == 0:
+            raise DataError(f"the weights of the corpora are so small that epoch {epoch} has no example; raise them")
+        return seen
 
 
 @dataclass(frozen=True)
@@ -216,26 +165,14 @@ class _MadeBatches(Dataset[PairBatch]):
         return self._source.make(self._epoch, self._plan.examples[start:end])
 
 
-def temperature_weights(sizes: Sequence[int], temperature: float) -> tuple[float, ...]:
-    """Return a weight per corpus that gives it a share ∝ size^(1/temperature) of an epoch of unchanged length.
-
-    1 keeps the sizes' own shares, higher ones bring small corpora forward (Arivazhagan et al. 2019, section 4.2).
-    """
-    if temperature <= 0:
-        raise RecipeError(f"`temperature` must be above 0, but is {temperature}")
-    shares = np.asarray(sizes, dtype=np.float64) ** (1 / temperature)
-    return tuple(float(w) for w in shares / shares.sum() * sum(sizes) / np.asarray(sizes))
-
-
 def _as_is(batch: Any) -> Any:
     return batch
 
 
-def _drop_words(ids: Ids, share: float, draw: np.random.Generator | None) -> Ids:
-    """Replace each id by UNK with probability ``share``."""
-    if not share or draw is None:
-        return ids
-    return np.where(draw.random(len(ids)) < share, UNK, np.asarray(ids, dtype=np.int64))
+def _widths(lengths: npt.NDArray[np.int32], growth: float, max_tokens: int) -> Indices:
+    """Return the lengths to plan with, EOS included: sampled pieces are expected to need ``growth`` times the room."""
+    widths = lengths.astype(np.int64) + 1
+    return widths if growth == 1 else np.minimum(np.ceil(widths * growth).astype(np.int64), max_tokens)
 
 
 def _cut(widths: Indices, max_tokens: int, max_sentences: int) -> Indices:

@@ -65,7 +65,8 @@ class EncodedCorpus:
 
     def pair(self, example: int) -> tuple[str, str]:
         """Return the text of an example."""
-        return self.raw.pair(int(self._columns["rows"][example]))
+        row = int(self._columns["rows"][example])
+        return self.raw.source(row), self.raw.target(row)
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Return how many times an epoch sees each example, on average: the weight of its corpus."""
@@ -74,12 +75,13 @@ class EncodedCorpus:
     def sampled_source(self, example: int, *, seed: int, strength: float) -> list[int]:
         """Return the source of an example cut into pieces anew; see ``encode_sampled`` of the tokenizer."""
         row = int(self._columns["rows"][example])
-        text = self.source_tokenizer.encode_sampled(self.raw.pair(row)[0], seed=seed, strength=strength)
+        text = self.source_tokenizer.encode_sampled(self.raw.source(row), seed=seed, strength=strength)
         return _tag_ids(self.raw, self.source_tokenizer, row) + text
 
     def sampled_target(self, example: int, *, seed: int, strength: float) -> list[int]:
         """Return the target of an example cut into pieces anew."""
-        return self.target_tokenizer.encode_sampled(self.pair(example)[1], seed=seed, strength=strength)
+        row = int(self._columns["rows"][example])
+        return self.target_tokenizer.encode_sampled(self.raw.target(row), seed=seed, strength=strength)
 
     def _ids(self, side: str, example: int) -> Array:
         start, end = self._columns[f"{side}_offsets"][example : example + 2]
@@ -144,9 +146,8 @@ def _build(
         )
         kept = builder.column("rows", "int64")
         for chunk in _worth_encoding(raw, rows, filters, report):
-            texts = [raw.pair(row) for row in chunk]
-            source_ids = source_tokenizer.encode_lines([text for text, _ in texts], workers=workers)
-            target_ids = target_tokenizer.encode_lines([text for _, text in texts], workers=workers)
+            source_ids = source_tokenizer.encode_lines([raw.source(row) for row in chunk], workers=workers)
+            target_ids = target_tokenizer.encode_lines([raw.target(row) for row in chunk], workers=workers)
             for row, source_row, target_row in zip(chunk, source_ids, target_ids, strict=True):
                 source_row = _tag_ids(raw, source_tokenizer, row) + source_row
                 # EOS counts in the lengths that filters speak of
@@ -169,13 +170,15 @@ def _worth_encoding(
     repeated = raw.repeated(rows) if filters.unique else np.zeros(len(rows), dtype=np.bool_)
     for start in range(0, len(rows), _CHUNK):
         chunk = []
-        for row, is_repeated in zip(rows[start : start + _CHUNK], repeated[start : start + _CHUNK], strict=True):
-            if not filters.keep_empty and not all(text.strip() for text in raw.pair(int(row))):
+        for row, is_repeated in zip(
+            map(int, rows[start : start + _CHUNK]), repeated[start : start + _CHUNK], strict=True
+        ):
+            if not filters.keep_empty and not (raw.source(row).strip() and raw.target(row).strip()):
                 report.count("empty")
             elif is_repeated:
                 report.count("duplicate")
             else:
-                chunk.append(int(row))
+                chunk.append(row)
         yield chunk
 
 
@@ -193,8 +196,8 @@ class _IdsWriter:
 
 
 def _tag_ids(raw: RawCorpus, tokenizer: TextTokenizer, row: int) -> list[int]:
-    tag = int(raw.tag[row])
-    return [tokenizer.tag_id(raw.tags[tag - 1])] if tag else []
+    tag = raw.tag_of(row)
+    return [tokenizer.tag_id(tag)] if tag else []
 
 
 def _dtype(tokenizer: TextTokenizer) -> str:

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.data.columns import Columns, ColumnWriter, build_columns, open_columns
-from regard.data.readers import CorpusFiles
-from regard.errors import DataError
+from regard.data.readers import CorpusFiles, Pair
+from regard.errors import DataError, RecipeError
 
 _VERSION = 1
 
@@ -32,7 +32,6 @@ class RawCorpus:
         tags: the tags that occur, in the order first seen.
         weights: one per corpus.
         part: [rows] which corpus a row is from.
-        tag: [rows] 0 for none, else one more than the index in ``tags``.
         source_hash: [rows] 64 bits of the source line, equal for equal lines.
     """
 
@@ -42,7 +41,6 @@ class RawCorpus:
         self.weights = tuple(weights)
         self.tags: tuple[str, ...] = tuple(columns.facts["tags"])
         self.part = columns["part"]
-        self.tag = columns["tag"]
         self.source_hash = columns["source_hash"]
 
     def __len__(self) -> int:
@@ -51,17 +49,31 @@ class RawCorpus:
     def __reduce__(self) -> tuple[Any, ...]:
         return RawCorpus, (self._columns, self.key, self.weights)
 
-    def pair(self, row: int) -> tuple[str, str]:
-        """Return the source and target line of ``row``."""
-        return self._line("source", row), self._line("target", row)
+    def source(self, row: int) -> str:
+        """Return the source line of ``row``."""
+        return self._line("source", row)
+
+    def target(self, row: int) -> str:
+        """Return the target line of ``row``."""
+        return self._line("target", row)
 
     def source_lines(self, rows: npt.NDArray[np.int64] | None = None) -> Iterator[str]:
         """Yield the source line of each row, or of all."""
-        return (self._line("source", int(row)) for row in (range(len(self)) if rows is None else rows))
+        return map(self.source, range(len(self)) if rows is None else map(int, rows))
 
     def target_lines(self, rows: npt.NDArray[np.int64] | None = None) -> Iterator[str]:
         """Yield the target line of each row, or of all."""
-        return (self._line("target", int(row)) for row in (range(len(self)) if rows is None else rows))
+        return map(self.target, range(len(self)) if rows is None else map(int, rows))
+
+    def pairs(self, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Pair]:
+        """Yield each row, or all, as it was read."""
+        for row in range(len(self)) if rows is None else map(int, rows):
+            yield Pair(self.source(row), self.target(row), self.tag_of(row))
+
+    def tag_of(self, row: int) -> str:
+        """Return the tag of ``row``, empty for none."""
+        tag = int(self._columns["tag"][row])
+        return self.tags[tag - 1] if tag else ""
 
     def repeated(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return, for each of ``rows``, whether an equal pair (tag included) stands before it in ``rows``."""
@@ -75,7 +87,9 @@ class RawCorpus:
         ):  # few, as a rule: equal hashes, so ask the text
             row, equal = int(rows[position]), firsts.setdefault(int(hashes[position]), [])
             repeats[position] = any(
-                self.tag[row] == self.tag[other] and self.pair(row) == self.pair(other) for other in equal
+                (self.source(row), self.target(row), self.tag_of(row))
+                == (self.source(other), self.target(other), self.tag_of(other))
+                for other in equal
             )
             if not repeats[position]:
                 equal.append(row)
@@ -86,12 +100,14 @@ class RawCorpus:
         return self._columns[side][start:end].tobytes().decode("utf-8")
 
 
-def open_raw(corpora: Sequence[CorpusFiles], cache: str | Path) -> RawCorpus:
+def open_raw(corpora: Sequence[CorpusFiles], cache: str | Path, *, temperature: float = 1.0) -> RawCorpus:
     """Read ``corpora`` into the folder ``cache``, or open what an earlier run has made of the same bytes.
 
     Args:
         corpora: one or more; rows are numbered through them in order.
         cache: a folder, made if need be; each content has its own subfolder.
+        temperature: multiply the weights so that a corpus has a share of the epoch ∝ size^(1/temperature) instead of
+            its size; above 1 brings small corpora forward (Arivazhagan et al. 2019, section 4.2).
 
     Raises:
         DataError: a file or line cannot be used, files have unequal lengths, or there is no pair at all.
@@ -107,7 +123,19 @@ def open_raw(corpora: Sequence[CorpusFiles], cache: str | Path) -> RawCorpus:
         columns = open_columns(folder)
         if columns is None:
             raise DataError(f"the cache {folder} was changed while it was being used")
-    return RawCorpus(columns, key, [files.weight for files in corpora])
+    sizes = np.bincount(columns["part"], minlength=len(corpora)).tolist()
+    warmed = temperature_weights(sizes, temperature)
+    return RawCorpus(columns, key, [files.weight * factor for files, factor in zip(corpora, warmed, strict=True)])
+
+
+def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]:
+    """Return a weight per corpus that gives it a share ∝ size^(1/temperature) of an epoch of unchanged length."""
+    if temperature <= 0:
+        raise RecipeError(f"`temperature` must be above 0, but is {temperature}")
+    if temperature == 1:
+        return [1.0] * len(sizes)
+    warmed = [size ** (1 / temperature) for size in sizes]
+    return [sum(sizes) * share / sum(warmed) / size for share, size in zip(warmed, sizes, strict=True)]
 
 
 def _build(corpora: Sequence[CorpusFiles], folder: Path) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
 
 from regard.errors import DamagedError, InputError, nearest
 from regard.protocols import SPECIALS
@@ -29,10 +28,11 @@ class TextTokenizer(ABC):
     """Text to ids and back; see ``regard.protocols.Tokenizer``.
 
     Attributes:
+        kind: the word that names it.
         tags: one id each, after the pieces; encoded text cannot hold them.
     """
 
-    kind: ClassVar[str]
+    kind: str
 
     def __init__(self, num_pieces: int, tags: Iterable[str] = ()) -> None:
         self.tags = tuple(tags)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from regard.data.tokenizers.base import FIRST, TextTokenizer
 from regard.errors import DataError, RecipeError
@@ -24,8 +23,8 @@ class _ListTokenizer(TextTokenizer):
         self._entries = tuple(entries)
         self._ids = {entry: FIRST + index for index, entry in enumerate(self._entries)}
         if len(self._ids) < len(self._entries):
-            twice = next(entry for entry, count in Counter(self._entries).items() if count > 1)
-            raise DataError(f"the vocabulary lists {twice!r} twice")
+            number, twice = next((n, e) for n, e in enumerate(self._entries, 1) if self._ids[e] != FIRST + n - 1)
+            raise DataError(f"entry {number} of the vocabulary, {twice!r}, is listed again further on")
         super().__init__(len(self._entries), tags)
 
     def _described(self) -> dict[str, object]:
@@ -35,7 +34,7 @@ class _ListTokenizer(TextTokenizer):
 class CharTokenizer(_ListTokenizer):
     """One id per Unicode code point."""
 
-    kind: ClassVar[str] = "char"
+    kind = "char"
 
     def __init__(self, entries: Sequence[str], tags: Iterable[str] = ()) -> None:
         for number, entry in enumerate(entries, 1):
@@ -58,7 +57,7 @@ class CharTokenizer(_ListTokenizer):
 class WordTokenizer(_ListTokenizer):
     """One id per word, where words are what stands between single spaces."""
 
-    kind: ClassVar[str] = "word"
+    kind = "word"
 
     def __init__(self, entries: Sequence[str], tags: Iterable[str] = ()) -> None:
         for number, entry in enumerate(entries, 1):
@@ -80,7 +79,7 @@ class WordTokenizer(_ListTokenizer):
 class ByteTokenizer(TextTokenizer):
     """One id per UTF-8 byte: 256 pieces, nothing to train, nothing unknown."""
 
-    kind: ClassVar[str] = "byte"
+    kind = "byte"
 
     def __init__(self, tags: Iterable[str] = ()) -> None:
         super().__init__(256, tags)

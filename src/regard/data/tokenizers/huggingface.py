@@ -1,17 +1,18 @@
 """A Hugging Face ``tokenizer.json`` of one's own, through the optional package ``tokenizers``.
 
-Its ids are moved up by four, so that 0-3 stay ours; its own specials (``[CLS]``, ``</s>``) are neither added nor, since
-they can be spelled by text in that library, given any meaning here.
+Its ids are moved up by four, so that 0-3 stay ours. Its own specials (``[CLS]``, ``</s>``) are neither added nor looked
+for: in that library text can spell them, here it cannot. What it does not know is our UNK.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from regard.data.tokenizers.base import FIRST, TextTokenizer
 from regard.errors import DataError, MissingExtraError
+from regard.protocols import UNK
 
 MODEL_FILE = "huggingface.json"
 
@@ -28,7 +29,7 @@ class HuggingFaceTokenizer(TextTokenizer):
         DataError: the bytes are no such file.
     """
 
-    kind: ClassVar[str] = "huggingface"
+    kind = "huggingface"
 
     def __init__(self, model: bytes, tags: Iterable[str] = ()) -> None:
         try:
@@ -38,24 +39,28 @@ class HuggingFaceTokenizer(TextTokenizer):
         self._model = model
         try:
             described: dict[str, Any] = json.loads(model)
-            # text that spells an added token is text: without this list, nothing is cut out before the model sees it
+            # specials are searched for in the text before the model sees it, and added, padded with, cut to after
             described["added_tokens"] = [t for t in described.get("added_tokens", []) if not t.get("special")]
+            described |= {"post_processor": None, "padding": None, "truncation": None}
             self._tokenizer: Any = tokenizers.Tokenizer.from_str(json.dumps(described))
         except Exception as error:  # the library raises bare Exception
             raise DataError(f"this is not a Hugging Face tokenizer.json: {error}") from None
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        unknown = described["model"].get("unk_token")
+        self._unknown = self._tokenizer.token_to_id(unknown) if isinstance(unknown, str) else None
         ids: list[int] = list(self._tokenizer.get_vocab(with_added_tokens=True).values())
         super().__init__(max(ids, default=-1) + 1, tags)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of one line, with none of the file's own specials."""
-        return [FIRST + i for i in self._tokenizer.encode(text, add_special_tokens=False).ids]
+        return self._renumber(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def encode_lines(self, texts: Sequence[str], *, workers: int = 1) -> list[list[int]]:
         """Return ``encode`` of each; the library decides on threads."""
         found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [[FIRST + i for i in encoding.ids] for encoding in found]
+        return [self._renumber(encoding.ids) for encoding in found]
+
+    def _renumber(self, ids: list[int]) -> list[int]:
+        return [UNK if i == self._unknown else FIRST + i for i in ids]
 
     def _decode(self, ids: list[int]) -> str:
         text: str = self._tokenizer.decode([i - FIRST for i in ids], skip_special_tokens=False)

@@ -19,8 +19,8 @@ class TokenizerOptions:
             spaces) or ``byte``.
         target_kind: the same for the target side when it differs, as for letters to phones; None is ``kind``.
         joint: one vocabulary for both sides (needed to tie all embeddings), else one a side.
-        vocab_size: ids of each vocabulary, specials included; None chooses by ``vocabulary_size`` for sentencepiece, and
-            takes all that occur for char and word.
+        vocab_size: ids of each vocabulary, specials included; None chooses by ``vocabulary_size`` for sentencepiece
+            and takes all that occur for char and word.
         model_type: ``unigram`` (Kudo 2018) or ``bpe`` (Sennrich et al. 2016); for sentencepiece only.
         normalization: ``identity`` keeps every character; ``nfkc`` unifies composed, wide and compatibility forms.
         character_coverage: share of the characters of the text that get a piece of their own, above 0 up to 1.

@@ -2,8 +2,8 @@
 
 Trained here, a model keeps spaces as they are (none merged or trimmed) and has our specials at 0-3, so that with
 ``identity`` normalisation and byte fallback ``decode(encode(text))`` is ``text``, for all text but U+2581 "▁":
-sentencepiece writes a space that way, so it comes back as one. With ``nfkc`` what comes back is the NFKC form. One's own ``.model``
-follows its own rules, and its specials may be anywhere: ids are renumbered so that ours are 0-3.
+sentencepiece writes a space that way, so it comes back as one. With ``nfkc`` what comes back is the NFKC form. A ``.model`` of
+one's own follows its own rules, and its specials may be anywhere: ids are renumbered so that ours are 0-3.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import sentencepiece as spm
 
@@ -40,7 +39,7 @@ class SentencePieceTokenizer(TextTokenizer):
         DataError: the bytes are no sentencepiece model.
     """
 
-    kind: ClassVar[str] = "sentencepiece"
+    kind = "sentencepiece"
 
     def __init__(self, model: bytes, tags: Iterable[str] = ()) -> None:
         self._model = model
@@ -60,7 +59,7 @@ class SentencePieceTokenizer(TextTokenizer):
         self._ours = [UNK] * size
         for ours, theirs in enumerate(self._theirs[FIRST:], FIRST):
             self._ours[theirs] = ours
-        self._same_ids = self._theirs[FIRST:] == list(range(FIRST, size))
+        self._same_ids = self._processor.unk_id() == UNK and self._theirs[FIRST:] == list(range(FIRST, size))
         super().__init__(len(self._theirs) - FIRST, tags)
 
     def encode(self, text: str) -> list[int]:
