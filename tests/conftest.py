@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import jaxtyping
+import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -14,3 +17,11 @@ install_import_hook("regard", "typecheck.check")  # tests/typecheck.py
 
 settings.register_profile("regard", deadline=None)
 settings.load_profile("regard")
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Leave out the checks of signatures, so that a wrong shape meets the words that a user would read."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
