@@ -15,21 +15,35 @@ from regard.inspection.alignment import (
     word_weights,
 )
 from regard.inspection.attention import AttentionMaps, Kind, kind_from_path, watch_attention
+from regard.inspection.drawings import draw_mask, draw_weights
+from regard.inspection.formulas import Formula, formula_of
+from regard.inspection.trace import Candidate, GradientFacts, TensorFacts, Visit, Walk, top_candidates, trace
 
 __all__ = [
     "AttentionMaps",
+    "Candidate",
+    "Formula",
+    "GradientFacts",
     "HeadChoice",
     "HeadSummary",
     "Kind",
     "Link",
+    "TensorFacts",
+    "Visit",
+    "Walk",
     "align_words",
     "alignment_error_rate",
     "attention_rollout",
     "best_head",
+    "draw_mask",
+    "draw_weights",
+    "formula_of",
     "from_pharaoh",
     "kind_from_path",
     "summarise_heads",
     "to_pharaoh",
+    "top_candidates",
+    "trace",
     "watch_attention",
     "word_spans",
     "word_weights",

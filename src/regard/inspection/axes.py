@@ -1,0 +1,59 @@
+"""Which axis is which? Sizes get the letters of the paper's legend, as far as a model and its inputs tell them.
+
+Axes: B batch, S source length, T target length, D width, H heads, K = D / H, F inner width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor, nn
+
+
+def infer_sizes(model: nn.Module, inputs: Sequence[object]) -> dict[str, int]:
+    """Return the sizes of the axes of ``model`` called with ``inputs``: source [B, S, …], then target [B, T, …]."""
+    sizes: dict[str, int] = {}
+    tensors = [x for x in inputs if isinstance(x, Tensor) and x.dim() >= 2]
+    if tensors:
+        sizes["B"], sizes["S"] = tensors[0].shape[:2]
+    if len(tensors) > 1:
+        sizes["T"] = tensors[1].shape[1]
+
+    linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    widths = Counter(
+        module.normalized_shape[-1] for module in model.modules() if isinstance(module, nn.LayerNorm | nn.RMSNorm)
+    )
+    if widths:
+        d = sizes["D"] = widths.most_common(1)[0][0]
+        inner = Counter(module.in_features for module in linears if module.out_features == d != module.in_features)
+        if inner:
+            sizes["F"] = inner.most_common(1)[0][0]
+        counts = (vars(module).get("num_heads") for module in model.modules())
+        heads = Counter(count for count in counts if isinstance(count, int) and d % count == 0)
+        if heads:
+            sizes["H"] = heads.most_common(1)[0][0]
+            sizes["K"] = d // sizes["H"]
+    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
+    if tables:
+        outputs = [module.out_features for module in linears if module.out_features in tables]
+        sizes["V"] = outputs[-1] if outputs else max(tables)
+    return sizes
+
+
+def name_axes(shape: Sequence[int], sizes: Mapping[str, int], *, side: str = "") -> str:
+    """Return ``B=2, T=7, D=512`` for ``[2, 7, 512]``; an axis whose size fits none of the letters stays a number.
+
+    ``side`` is S or T: which of the two to read where both have the same size.
+    """
+    lengths = "ST" if side == "S" else "TS"
+    if len(shape) == 4:  # heads, as attention has them
+        wanted = ["B", "H" + lengths, lengths + "H", "K" + lengths]
+    else:
+        wanted = ["B" if len(shape) > 1 else lengths + "DFV", *[lengths] * (len(shape) - 2), "DFVK" + lengths]
+        wanted = wanted[: len(shape)]
+    named = []
+    for size, letters in zip(shape, wanted, strict=True):
+        letter = next((letter for letter in letters if sizes.get(letter) == size), "")
+        named.append(f"{letter}={size}" if letter else str(size))
+    return ", ".join(named)

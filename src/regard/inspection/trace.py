@@ -1,0 +1,323 @@
+"""What happens to a tensor on its way through a model? Every call of a module in order, with what goes in and out.
+
+Axes: B batch, S source length, T target length, D width, V vocabulary, Lq queries, Lk keys.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.errors import InputError, nearest
+from regard.inspection.axes import infer_sizes, name_axes
+from regard.inspection.formulas import Formula, formula_of
+from regard.inspection.listeners import attach
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """What one tensor looks like.
+
+    Attributes:
+        shape: Its sizes.
+        axes: The same with letters: ``B=2, T=7, D=512``.
+        dtype: ``float32``, ``int64``, …
+        mean: Over its finite values, as the next three; None for integers, booleans and tensors without such values.
+        std: Their standard deviation (population).
+        low: The smallest.
+        high: The largest.
+        num_nan: Values that are not a number.
+        num_inf: Infinite values.
+        num_bytes: Memory of its values.
+    """
+
+    shape: tuple[int, ...]
+    axes: str
+    dtype: str
+    mean: float | None
+    std: float | None
+    low: float | None
+    high: float | None
+    num_nan: int
+    num_inf: int
+    num_bytes: int
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One call of one module.
+
+    Attributes:
+        path: Where it is in the model; empty for the model itself.
+        kind: The name of its class.
+        depth: How many calls it is inside of.
+        formula: What it computes and which section says so, as far as known.
+        inputs: Its tensor arguments.
+        outputs: The tensors it returned.
+        seconds: Wall time, what it calls included and the time of looking left out.
+        num_parameters: Its own and those of all its parts, shared ones once.
+    """
+
+    path: str
+    kind: str
+    depth: int
+    formula: Formula
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
+    seconds: float
+    num_parameters: int
+
+
+@dataclass(frozen=True)
+class GradientFacts:
+    """The gradient of one parameter.
+
+    Attributes:
+        path: Its name.
+        shape: Its sizes.
+        norm: √Σg², or None when the loss does not depend on it.
+        num_bad: Gradients that are NaN or infinite.
+        num_units: Its rows: output features of a linear map, tokens of a table.
+        num_dead: Rows whose gradient is zero throughout: dead units, tokens that did not occur.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    norm: float | None
+    num_bad: int
+    num_units: int
+    num_dead: int
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The whole way through.
+
+    Attributes:
+        visits: Every call of a module, in order of entry; what it calls follows it, one deeper.
+        masks: By path of attention, which keys each query of the first row may see (some head gives it weight).
+        gradients: One per parameter if asked for.
+        output: What the model returned.
+    """
+
+    visits: tuple[Visit, ...]
+    masks: Mapping[str, Bool[Tensor, "Lq Lk"]]
+    gradients: tuple[GradientFacts, ...]
+    output: Any = field(repr=False)
+
+    def __iter__(self) -> Iterator[Visit]:
+        return iter(self.visits)
+
+    def at(self, path: str) -> list[Visit]:
+        """Return all calls of the module at ``path``. Raises InputError with the nearest path when there is none."""
+        found = [visit for visit in self.visits if visit.path == path]
+        if not found:
+            raise InputError(f"no module {path!r} was called{nearest(path, {v.path for v in self.visits})}")
+        return found
+
+
+def trace(
+    model: nn.Module,
+    *inputs: Any,
+    named: Mapping[str, Any] | None = None,
+    call: Callable[..., Any] | None = None,
+    loss: Callable[[Any], Float[Tensor, ""]] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Walk:
+    """Run ``model(*inputs, **named)`` once and tell every step.
+
+    The model's mode, weights and ``grad`` fields are left as they are.
+
+    Args:
+        model: Any module.
+        *inputs: Its positional arguments; tensors [B, S, …] and [B, T, …] give the axes their letters.
+        named: Its keyword arguments.
+        call: What to run in place of the model itself, with the same arguments: ``model.generate``, say.
+        loss: Makes a scalar of the output; with it the backward pass is walked too and ``gradients`` are filled.
+        sizes: Sizes of axes by letter, where they are not found by themselves.
+
+    Raises:
+        InputError: ``loss`` gives something without a gradient.
+    """
+    known = infer_sizes(model, [*inputs, *(named or {}).values()]) | dict(sizes or {})
+    look = _Look(model, known)
+    masks: dict[str, Tensor] = {}
+
+    def hear(name: str, weights: Tensor) -> None:
+        with look.own_time():
+            masks[name] = (weights[0] > 0).any(dim=0).cpu()
+
+    with torch.set_grad_enabled(loss is not None), attach(model, hear), look:
+        output = (call or model)(*inputs, **(named or {}))
+    gradients = _gradients(model, loss(output)) if loss is not None else ()
+    return Walk(tuple(look.finished()), masks, gradients, output)
+
+
+class _Look:
+    """Hooks on every module that note its calls while the look lasts."""
+
+    def __init__(self, model: nn.Module, sizes: Mapping[str, int]) -> None:
+        self.model = model
+        self.sizes = sizes
+        self.visits: list[Visit | None] = []
+        self.open: list[tuple[int, float, float, tuple[TensorFacts, ...]]] = []
+        self.spent = 0.0
+        self.handles: list[Any] = []
+        self.on_gpu = any(parameter.is_cuda for parameter in model.parameters())
+
+    def __enter__(self) -> None:
+        for path, module in self.model.named_modules():
+            arrive, leave = partial(self.arrive, path), partial(self.leave, path)
+            self.handles.append(module.register_forward_pre_hook(arrive, with_kwargs=True))
+            self.handles.append(module.register_forward_hook(leave, always_call=True))
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    @contextmanager
+    def own_time(self) -> Iterator[None]:
+        """Count the seconds inside as spent on looking: they are none of the model's."""
+        began = time.perf_counter()
+        yield
+        self.spent += time.perf_counter() - began
+
+    def arrive(self, path: str, _module: nn.Module, args: Any, named: Any) -> None:
+        with self.own_time():
+            self.visits.append(None)
+            facts = self.facts(path, [*args, *named.values()])
+        self.open.append((len(self.visits) - 1, time.perf_counter(), self.spent, facts))
+
+    def leave(self, path: str, module: nn.Module, _args: Any, output: Any) -> None:
+        if self.on_gpu:
+            torch.cuda.synchronize()
+        place, began, spent, inputs = self.open.pop()
+        seconds = time.perf_counter() - began - (self.spent - spent)
+        with self.own_time():
+            self.visits[place] = Visit(
+                path=path,
+                kind=type(module).__name__,
+                depth=len(self.open),
+                formula=formula_of(module),
+                inputs=inputs,
+                outputs=self.facts(path, output),
+                seconds=seconds,
+                num_parameters=sum(p.numel() for p in module.parameters()),
+            )
+
+    def facts(self, path: str, value: Any) -> tuple[TensorFacts, ...]:
+        side = "S" if any(word in path for word in ("encoder", "source", "src")) else "T"
+        return tuple(_tensor_facts(tensor, self.sizes, side) for tensor in _tensors(value))
+
+    def finished(self) -> Iterator[Visit]:
+        return (visit for visit in self.visits if visit is not None)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _tensor_facts(tensor: Tensor, sizes: Mapping[str, int], side: str) -> TensorFacts:
+    values = tensor.detach()
+    mean = std = low = high = None
+    num_nan = num_inf = 0
+    if values.is_floating_point():
+        finite = values[values.isfinite()].double()
+        num_nan, num_inf = int(values.isnan().sum()), int(values.isinf().sum())
+        if finite.numel():
+            mean, std = finite.mean().item(), finite.std(correction=0).item()
+    else:
+        finite = values.flatten()
+    if finite.numel() and values.dtype != torch.bool:
+        low, high = finite.min().item(), finite.max().item()
+    return TensorFacts(
+        shape=tuple(values.shape),
+        axes=name_axes(values.shape, sizes, side=side),
+        dtype=str(values.dtype).removeprefix("torch."),
+        mean=mean,
+        std=std,
+        low=low,
+        high=high,
+        num_nan=num_nan,
+        num_inf=num_inf,
+        num_bytes=values.numel() * values.element_size(),
+    )
+
+
+def _gradients(model: nn.Module, loss: Tensor) -> tuple[GradientFacts, ...]:
+    if loss.numel() != 1 or not loss.requires_grad:
+        raise InputError(
+            f"`loss` must give one number that depends on the parameters, but gives {list(loss.shape)} "
+            f"{'with' if loss.requires_grad else 'without'} a gradient"
+        )
+    trained = [(path, p) for path, p in model.named_parameters() if p.requires_grad]
+    # autograd.grad, for backward() would add to the caller's own .grad
+    found = torch.autograd.grad(loss, [p for _, p in trained], allow_unused=True)
+    return tuple(_gradient_facts(path, p, g) for (path, p), g in zip(trained, found, strict=True))
+
+
+def _gradient_facts(path: str, parameter: Tensor, gradient: Tensor | None) -> GradientFacts:
+    shape = tuple(parameter.shape)
+    num_units = shape[0] if shape else 1
+    if gradient is None:
+        return GradientFacts(path, shape, None, 0, num_units, num_units)
+    rows = gradient.to_dense().reshape(num_units, -1).float()
+    return GradientFacts(
+        path=path,
+        shape=shape,
+        norm=rows.norm().item(),
+        num_bad=int((~rows.isfinite()).sum()),
+        num_units=num_units,
+        num_dead=int((rows == 0).all(dim=1).sum()),
+    )
+
+
+# ---- the last step -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that might come next.
+
+    Attributes:
+        token: Its printed name.
+        id: Its id.
+        logit: Its unnormalised score.
+        probability: Its share after the softmax.
+    """
+
+    token: str
+    id: int
+    logit: float
+    probability: float
+
+
+def top_candidates(
+    logits: Float[Tensor, "V"], names: Callable[[list[int]], Sequence[str]], k: int = 5
+) -> list[Candidate]:
+    """Return the ``k`` most probable next tokens, the best first.
+
+    ``names`` prints ids: ``tokenizer.pieces``.
+    """
+    probabilities = logits.float().softmax(dim=-1)
+    best = probabilities.topk(min(k, probabilities.numel()))
+    ids = best.indices.tolist()
+    return [
+        Candidate(name, i, logits[i].item(), probability)
+        for name, i, probability in zip(names(ids), ids, best.values.tolist(), strict=True)
+    ]
