@@ -59,7 +59,7 @@ def attend_plain(
         weights = scores.softmax(dim=-1).masked_fill(empty, 0.0)
     if dropout > 0:
         weights = F.dropout(weights, dropout)
-    return weights @ v_BHSK, weights
+    return weights.to(v_BHSK.dtype) @ v_BHSK, weights  # a float32 bias makes float32 weights of half scores
 
 
 def attend(
