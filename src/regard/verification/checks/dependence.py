@@ -1,0 +1,166 @@
+"""Does the answer depend on what it must depend on?
+
+Axes: B rows, S source, T target.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from regard.verification.findings import Finding, NotExercised, check, fail, judge, passed
+from regard.verification.places import spot
+from regard.verification.subject import Subject
+
+
+@check("Every real source position has a say in every answer")
+def check_source_used(subject: Subject) -> Finding:
+    """Differentiate the logits by the embedded source; if no look-up is seen, change each source and compare."""
+    if subject.adapter.source is None:
+        raise NotExercised("it reads no source")
+    real = subject.inputs.real("source")
+    try:
+        G = subject.influence["source"]  # [T, B, S]
+    except NotExercised:
+        changed = subject.inputs.redrawn("source", subject.adapter.side("source"), real, subject.generator)
+        size = float((subject.run(changed) - subject.logits).abs().max())
+        return passed() if size > subject.tolerance else fail("another source gives the same logits", size=size)
+    if subject.adapter.target is None and not subject.answers_per_row:
+        G = G.amax(dim=0, keepdim=True)  # a tagger may look at its own position alone
+    G = torch.where(subject.inputs.real("target").T[..., None], G, 1.0) if subject.adapter.target is not None else G
+    unseen = ((G == 0) & real).any(dim=0)
+    if not unseen.any():
+        return passed()
+    row, position = (int(i) for i in unseen.nonzero()[0])
+    whole = bool((unseen | ~real).all())
+    return fail(
+        "no source token has any influence on the logits" if whole else "a real source token has no influence",
+        cause="cross-attention is missing, cut from the gradient, or sees nothing but padding"
+        if whole
+        else "the mask hides a real source position",
+        where=spot(row, position),
+        size=0.0,
+    )
+
+
+@check("Every earlier target token has a say in later answers")
+def check_history_used(subject: Subject) -> Finding:
+    """Differentiate the logits by the embedded target tokens that stand before them."""
+    if subject.adapter.target is None:
+        raise NotExercised("it reads no target")
+    G = subject.influence["target"]  # [T, B, T]
+    earlier = torch.ones(G.size(0), G.size(2), dtype=torch.bool, device=G.device).tril()[:, None, :]
+    real = subject.inputs.real("target")
+    unseen = (G == 0) & earlier & real.T[..., None] & real
+    if not unseen.any():
+        return passed()
+    seer, row, seen = (int(i) for i in unseen.nonzero()[0])
+    return fail(
+        f"target token {seen} has no influence on the logits of position {seer}",
+        cause="the causal mask hides too much, or self-attention is cut off"
+        if seen != seer
+        else "a position is cut off from its own token: the residual is missing and the mask hides it from itself",
+        where=spot(row, seer),
+        size=0.0,
+    )
+
+
+@check("Order matters: exchanging two tokens changes what a third attends to")
+def check_order_matters(subject: Subject) -> Finding:
+    """Exchange two neighbours and compare the first self-attention's sum at a third position, and the logits.
+
+    Causality alone tells a deep decoder something of the order, so its first attention is what is looked at.
+    """
+    if not subject.adapter.ordered:
+        raise NotExercised("it is meant to ignore order")
+    worst: float | None = None
+    for side, kind in (("source", "encoder"), ("target", "decoder")):
+        if side not in subject.adapter.sides:
+            continue
+        inputs = subject.inputs
+        x = inputs.side(side).clone()
+        x[0, [1, 2]] = x[0, [2, 1]]
+        if torch.equal(x, inputs.side(side)):
+            continue
+        changed = inputs.put(side, x)
+        size = _effect_of_exchange(subject, side, kind, changed)
+        if size is None:
+            continue
+        if not size > subject.tolerance:
+            return fail(
+                f"exchanging {side} tokens 1 and 2 of row 0 changes nothing at position 3",
+                cause="positions are missing, the same everywhere, or run along the wrong axis",
+                where=f"{side}, position 3",
+                size=size,
+            )
+        worst = size if worst is None else min(worst, size)
+    if worst is None:
+        raise NotExercised("no self-attention was seen, and causality alone makes a decoder depend on order")
+    return passed(f"the smallest effect is {worst:.2g}")
+
+
+def _effect_of_exchange(subject: Subject, side: str, kind: str, changed: object) -> float | None:
+    try:
+        index = next(i for i, (k, a) in enumerate(subject.attentions) if k == kind and a.context is not None)
+    except (StopIteration, NotExercised):
+        if side == "target":
+            return None
+        difference = (subject.run(changed) - subject.logits).abs()  # type: ignore[arg-type]
+        return float(difference[0].max())
+    before = subject.attentions[index][1].context
+    after = subject.trace(changed).attentions[index].context  # type: ignore[arg-type]
+    assert before is not None and after is not None
+    if before.shape[0] != subject.inputs.batch or before.shape != after.shape:
+        return None
+    return float((before - after)[0, :, 3].abs().max())
+
+
+@check("It runs on an ordinary padded batch, whose source and target differ in length")
+def check_runs(subject: Subject) -> Finding:
+    """Run the batch; if only equal lengths work, all other checks are made with those."""
+    if subject.refused:
+        return fail(
+            subject.refused,
+            cause="the mask, length or position of one side is used for the other"
+            if subject.runs
+            else "the module cannot be called like this; if it should be, give an adapter",
+        )
+    return passed()
+
+
+@check("The numbers are finite and of the shape that the kind of module promises")
+def check_finite(subject: Subject) -> Finding:
+    """Run an ordinary padded batch."""
+    inputs = subject.inputs
+    logits = subject.run()
+    side = "target" if subject.adapter.target is not None else "source"
+    expected = tuple(inputs.side(side).shape[:2])
+    if logits.ndim == 2 and subject.adapter.target is None:
+        expected = (inputs.batch,)
+    if tuple(logits.shape[:-1]) != expected:
+        return fail(f"logits should be {[*expected, 'V']}, but are {list(logits.shape)}", cause="axes are exchanged")
+    real = subject.real_rows(inputs)
+    bad = ~logits.isfinite().all(dim=-1) & real
+    if bad.any():
+        place = [int(i) for i in bad.nonzero()[0]]
+        return fail(
+            "an ordinary batch gives NaN or infinite logits",
+            cause="a query that may attend to nothing (an inverted mask?), or an overflow",
+            where=spot(*place),
+        )
+    return passed()
+
+
+@check("The answer is logits: nothing has been made a probability yet")
+def check_logits(subject: Subject) -> Finding:
+    """Look whether the last axis is non-negative and sums to one, as after a softmax."""
+    if subject.adapter.target is None:
+        raise NotExercised("a classifier may answer in probabilities")
+    logits = subject.logits[subject.real_rows(subject.inputs)]
+    off = float((logits.sum(dim=-1) - 1).abs().max())
+    if bool((logits >= 0).all()) and off < 1e-3:
+        return fail(
+            "every position's numbers are non-negative and sum to one",
+            cause="a softmax was applied to the output; cross-entropy would apply it a second time",
+            size=off,
+        )
+    return judge(0.0, 0.0)

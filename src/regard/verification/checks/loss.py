@@ -1,0 +1,218 @@
+"""Does the loss ask for the next token, leave padding out, and average over tokens?
+
+The loss is a black box: it is compared with what each way to compute it, right or wrong, would give from the module's
+own logits.
+
+Axes: B rows, T target, V vocabulary, N tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.verification.findings import Finding, NotExercised, check, fail, judge, passed
+from regard.verification.inputs import Inputs
+from regard.verification.subject import Subject
+
+WIDER = 6
+"""Columns of further padding."""
+
+BATCHES: tuple[list[int], ...] = ([0, 1, 2], [0, 2], [1, 2, 2])
+"""Rows of the batches whose losses must all agree with one explanation."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One way to compute a loss.
+
+    Attributes:
+        labels: What each position is asked for: ``next``, ``same``, ``next but one``.
+        padding: Whether padded positions are asked for the pad id.
+        smoothed_padding: Whether the uniform part of smoothing covers padded positions.
+        average: ``sum``, ``tokens``, ``rows`` (mean over rows of means over tokens), ``batch`` (sum over B) or
+            ``positions`` (sum over B·T, padded ones counted).
+        smoothing: The share of the uniform part.
+    """
+
+    labels: str
+    padding: bool
+    smoothed_padding: bool
+    average: str
+    smoothing: float
+
+
+def _loss(subject: Subject, inputs: Inputs) -> float:
+    """Return the loss of a batch as one number; of a sum and a count, the sum.
+
+    Raises:
+        NotExercised: no loss was given.
+    """
+    if subject.adapter.loss is None:
+        raise NotExercised("no loss was given: pass loss=(module, batch) -> loss")
+    if subject.adapter.target is None:
+        raise NotExercised("there is no target to shift or pad")
+    torch.manual_seed(subject.seed)
+    with subject.guard(inputs), torch.no_grad():
+        value = subject.adapter.loss(subject.module, inputs)
+    return float(value[0] if isinstance(value, tuple) else value)
+
+
+def _explain(subject: Subject) -> Explanation | None:
+    """Return the way of computing that gives the loss of all `BATCHES`, or None."""
+    batches = [subject.inputs.rows(rows) for rows in BATCHES]
+    seen = [_loss(subject, batch) for batch in batches]
+    parts = [_Parts(subject, batch) for batch in batches]
+    for labels in ("next", "next, the last left out", "same", "next but one"):
+        for padding in (False, True):
+            for smoothed_padding in (False, True) if not padding else (True,):
+                for average in ("tokens", "sum", "rows", "positions", "batch"):
+                    for form in range(3):
+                        plain, uniform = zip(
+                            *(p.of(labels, padding, smoothed_padding, average, form) for p in parts), strict=True
+                        )
+                        share = _share(seen, plain, uniform)
+                        if share is not None:
+                            return Explanation(labels, padding, smoothed_padding and share > 0, average, share)
+    return None
+
+
+def _share(seen: list[float], plain: tuple[float, ...], uniform: tuple[float, ...]) -> float | None:
+    """Return s in [0, 1) if every loss seen is (1 - s) · plain + s · uniform, else None."""
+    gaps = [u - p for u, p in zip(uniform, plain, strict=True)]
+    widest = max(range(len(gaps)), key=lambda i: abs(gaps[i]))
+    if gaps[widest] == 0:
+        return None
+    s = (seen[widest] - plain[widest]) / gaps[widest]
+    s = 0.0 if abs(s) < 1e-6 else s
+    if not 0 <= s < 1:
+        return None
+    fits = all(abs(p + s * g - x) <= 1e-6 * (1 + abs(x)) for p, g, x in zip(plain, gaps, seen, strict=True))
+    return s if fits else None
+
+
+class _Parts:
+    """The terms of a batch's loss: minus log-probability of each label, and its mean over the vocabulary."""
+
+    def __init__(self, subject: Subject, inputs: Inputs) -> None:
+        assert inputs.target_out is not None
+        self.log_p = subject.run(inputs).log_softmax(dim=-1)  # [B, T, V]
+        self.real = inputs.real("target")
+        self.labels = {"next": inputs.target_out, "same": inputs.side("target")}
+        later = torch.roll(inputs.target_out, -1, dims=1)
+        self.labels["next but one"] = torch.where(self.real, later, inputs.target_out)
+        self.labels["next, the last left out"] = inputs.target_out
+
+    def of(self, labels: str, padding: bool, smoothed: bool, average: str, form: int) -> tuple[float, float]:
+        """Return the two sums, averaged; ``form`` says whether the uniform part has all of V, or leaves out the label."""
+        asked = self.real.clone()
+        if labels in ("next but one", "next, the last left out"):
+            asked[:, :-1] &= self.real[:, 1:]
+            asked[:, -1] = False
+        counted = torch.ones_like(asked) if padding else asked
+        plain = -self.log_p.gather(-1, self.labels[labels][..., None])[..., 0]
+        V = self.log_p.size(-1)
+        uniform = -self.log_p.sum(dim=-1) / V
+        if form:  # spread over the others alone; and over those that are not the pad id
+            uniform = (uniform * V - plain + (self.log_p[..., 0] if form == 2 else 0.0)) / (V - form)
+        where = torch.ones_like(asked) if smoothed else asked
+        return tuple(self._averaged(x, w, counted, average) for x, w in ((plain, counted), (uniform, where)))  # type: ignore[return-value]
+
+    def _averaged(self, x: Tensor, where: Tensor, counted: Tensor, average: str) -> float:
+        x = torch.where(where, x, 0.0)
+        if average == "rows":
+            return float((x.sum(dim=1) / counted.sum(dim=1)).mean())
+        by = {"sum": 1, "tokens": int(counted.sum()), "positions": x.numel(), "batch": len(x)}[average]
+        return float(x.sum() / by)
+
+
+@check("Each position is asked for the token after the one that it reads")
+def check_label_shift(subject: Subject) -> Finding:
+    """Explain the loss and look at its labels."""
+    found = _explain(subject)
+    if found is None:
+        raise NotExercised("the loss is no cross-entropy of the logits that the adapter returns")
+    if found.labels.startswith("next") and found.labels != "next but one":
+        return passed()
+    if found.labels == "same":
+        return fail(
+            "each position is asked for the token that it has just read",
+            cause="the labels are not shifted: the model learns to copy its input",
+        )
+    return fail("each position is asked for the token after the next", cause="the labels are shifted twice")
+
+
+@check("Padding takes no part in the loss")
+def check_loss_ignores_padding(subject: Subject) -> Finding:
+    """Pad the batch further, on both sides; the loss must stay."""
+    inputs = subject.inputs
+    if not inputs.padded("target"):
+        _loss(subject, inputs)
+        raise NotExercised("no pad id or lengths are known; say which with pad=, or in an adapter")
+    before = _loss(subject, inputs)
+    for side in subject.adapter.sides:
+        after = _loss(subject, inputs.widened(side, subject.adapter.side(side), WIDER))
+        size = abs(after - before)
+        if not size <= 1e-6 * (1 + abs(before)):
+            found = _explain(subject)
+            return judge(
+                size,
+                1e-6 * (1 + abs(before)),
+                detail=f"{WIDER} more columns of {side} padding move the loss from {before:.6g} to {after:.6g}",
+                cause=_why_padding(found),
+            )
+    return passed()
+
+
+def _why_padding(found: Explanation | None) -> str:
+    if found is None:
+        return "padded positions are counted, asked for a label, or seen by real ones"
+    if found.padding:
+        return "padded positions are asked for the pad id: ignore_index is missing or another id"
+    if found.smoothed_padding:
+        return "the uniform part of label smoothing covers padded positions"
+    return "the sum is divided by the padded number of positions"
+
+
+@check("Label smoothing leaves padding out")
+def check_smoothing_ignores_padding(subject: Subject) -> Finding:
+    """Explain the loss and look at where its uniform part is summed."""
+    found = _explain(subject)
+    if found is None:
+        raise NotExercised("the loss is no smoothed cross-entropy of the logits that the adapter returns")
+    if found.smoothing == 0:
+        raise NotExercised("the loss is not smoothed")
+    if not subject.inputs.padded("target"):
+        raise NotExercised("no pad id or lengths are known; say which with pad=, or in an adapter")
+    if found.smoothed_padding:
+        return fail(
+            f"the uniform part (share {found.smoothing:.3g}) is summed over padded positions too",
+            cause="the label's term is masked, the uniform one is not",
+        )
+    return passed(f"smoothing is {found.smoothing:.3g}")
+
+
+@check("The loss is a sum over tokens or their mean, not a mean of means")
+def check_loss_average(subject: Subject) -> Finding:
+    """Explain the loss and look at what it is divided by; where it is a sum, its count must be that of real tokens."""
+    found = _explain(subject)
+    if found is None:
+        raise NotExercised("the loss is no cross-entropy of the logits that the adapter returns")
+    assert subject.adapter.loss is not None
+    with torch.no_grad(), subject.guard(subject.inputs):
+        value = subject.adapter.loss(subject.module, subject.inputs)
+    if isinstance(value, tuple) and int(value[1]) != subject.inputs.num_target_tokens:
+        return fail(
+            f"{int(value[1])} tokens are counted, but {subject.inputs.num_target_tokens} are real",
+            cause="padding is counted",
+        )
+    if found.average in ("sum", "tokens"):
+        return passed()
+    words = {
+        "rows": "each row is averaged, and then the rows: a token of a short sentence weighs more",
+        "batch": "the sum is divided by the number of rows: long sentences weigh more, and lengths change the scale",
+        "positions": "the sum is divided by the padded number of positions",
+    }
+    return fail(f"the loss is a mean over {found.average}", cause=words[found.average])

@@ -1,0 +1,421 @@
+"""The module while it is under test: borrowed in place, widened to float64, stirred, and given back as it was.
+
+In place, because a module whose ``forward`` was replaced by a closure over itself would, as a copy, still run on the
+original's weights. In float64, because there a fault and rounding are ten orders of magnitude apart. Stirred, because
+a weight that starts at zero or one hides what it multiplies.
+
+Axes: B rows, L positions, V vocabulary or classes.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from regard.verification.adapter import Adapter, Forward
+from regard.verification.findings import ModuleRaisedError, NotExercised, one_line
+from regard.verification.inputs import Inputs, draw_inputs
+from regard.verification.taps import Still, Taps
+from regard.verification.trace import Attention, Trace, traced
+
+ROWS, SOURCE, TARGET = 3, 7, 5
+"""Sizes of the batch, distinct primes so that no axis can pass for another, and small so that large models answer."""
+
+MARGIN = 64
+"""How many times the measured rounding error a difference may be: two computations in another order of summation
+differ by a few, and faults by at least thousands."""
+
+
+class Subject:
+    """A module under test and what it says to the first batch. Made by :func:`borrowed`.
+
+    Attributes:
+        module: The module, in evaluation mode.
+        adapter: How to call it.
+        inputs: The batch: row 0 is full, the others are padded if the module knows padding.
+        dtype: What it computes in now.
+        originals: Each parameter's values before anything was changed.
+        still: Whether dropout has to be kept from drawing, because evaluation mode does not.
+        refused: What the module raised on the batch, or on the batch that it was given first.
+        runs: Whether it runs at all.
+    """
+
+    def __init__(self, module: nn.Module, adapter: Adapter, *, seed: int) -> None:
+        self.module = module
+        self.adapter = adapter
+        self.seed = seed
+        self.generator = torch.Generator().manual_seed(seed + 1)
+        self.dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+        self.originals: dict[str, Tensor] = {}
+        self.still = False
+        parameter = next(iter(module.parameters()), None)
+        self.device = torch.device("cpu") if parameter is None else parameter.device
+        self.refused = ""
+        self.runs = True
+        self.inputs = self._draw_inputs(TARGET)
+
+    def _draw_inputs(self, target: int) -> Inputs:
+        known = self.adapter.padding != "none"
+        return draw_inputs(
+            self.adapter.source,
+            self.adapter.target,
+            source_lengths=(SOURCE, SOURCE - 2, SOURCE - 4) if known else None,
+            target_lengths=(target, target - 1, target - 2) if known else None,
+            sizes=(ROWS, SOURCE, target),
+            seed=self.seed,
+            device=self.device,
+        )
+
+    def try_inputs(self) -> None:
+        """Find out whether the module runs, and if it does only while source and target are equally long, make them so.
+
+        ``refused`` then says why.
+        """
+        try:
+            self.call(self.inputs)
+        except ModuleRaisedError as error:
+            self.refused = str(error)
+            self.runs = False
+            if self.adapter.source is None or self.adapter.target is None:
+                return
+            self.inputs = self._draw_inputs(SOURCE)
+            try:
+                self.call(self.inputs)
+            except ModuleRaisedError:
+                return
+            self.runs = True
+
+    # ---- running -----------------------------------------------------------------------------------------------
+
+    def call(self, inputs: Inputs, forward: Forward | None = None, seed: int | None = None) -> Tensor:
+        """Return the logits for ``inputs`` as the module gives them, gradient and all, by ``forward`` if given.
+
+        Raises:
+            ModuleRaisedError: the module raised; the message says on what.
+        """
+        torch.manual_seed(self.seed if seed is None else seed)
+        given = Inputs(
+            **{
+                name: None if x is None else x.to(self.dtype, copy=True) if x.is_floating_point() else x.clone()
+                for name, x in vars(inputs).items()
+            }
+        )
+        with self.guard(inputs):
+            logits = (forward or self.adapter.forward)(self.module, given)
+        if not isinstance(logits, Tensor):
+            raise ModuleRaisedError(f"the adapter's forward must return logits, but returned {type(logits).__name__}")
+        return logits
+
+    @contextmanager
+    def guard(self, inputs: Inputs | None = None) -> Iterator[None]:
+        """Turn whatever the module raises within the block into a `ModuleRaisedError` that says on what."""
+        try:
+            with Still() if self.still else nullcontext():
+                yield
+        except (NotExercised, ModuleRaisedError):
+            raise
+        except Exception as error:
+            shapes = {} if inputs is None else {n: list(inputs.side(n).shape) for n in self.adapter.sides}
+            on = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise ModuleRaisedError(f"the module raised {one_line(error)}" + (f" on {on}" if on else "")) from error
+
+    def run(
+        self,
+        inputs: Inputs | None = None,
+        added: dict[str, Tensor] | None = None,
+        forward: Forward | None = None,
+    ) -> Tensor:
+        """Return the logits for ``inputs`` (the batch unless given) as numbers, with ``added`` to embedded tokens."""
+        inputs = inputs or self.inputs
+        with torch.enable_grad(), Taps(inputs, added) if added else nullcontext():
+            return self.call(inputs, forward).detach().double()
+
+    def draw(self, seed: int) -> Tensor:
+        """Return the logits of the batch with whatever randomness ``seed`` gives."""
+        still, self.still = self.still, False
+        try:
+            return self.call(self.inputs, seed=seed).detach().double()
+        finally:
+            self.still = still
+
+    def trace(self, inputs: Inputs) -> Trace:
+        """Return what happens inside for ``inputs``."""
+        with torch.enable_grad(), traced(self.module, inputs.batch) as trace:
+            self.call(inputs)
+        return trace
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """The logits of the batch."""
+        logits = self.run()
+        if not logits[self.real_rows(self.inputs)].isfinite().all():
+            raise NotExercised("the logits of an ordinary batch are not finite, see `finite`")
+        return logits
+
+    def real_rows(self, inputs: Inputs) -> Tensor:
+        """Return [B, T] or [B, S], True where logits are of real positions, or [B] all True for one answer per row."""
+        if self.adapter.target is not None:
+            return inputs.real("target")
+        if self.answers_per_row:
+            return torch.ones(inputs.batch, dtype=torch.bool, device=self.device)
+        return inputs.real("source")
+
+    @cached_property
+    def answers_per_row(self) -> bool:
+        """Whether an encoder gives one answer per row, rather than one per position."""
+        return self.adapter.target is None and self.run().ndim == 2
+
+    # ---- rounding ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def base_trace(self) -> Trace:
+        """What happens inside for the batch."""
+        return self.trace(self.inputs)
+
+    @cached_property
+    def tolerance(self) -> float:
+        """The largest difference between two equal computations: `MARGIN` times the measured effect of rounding.
+
+        It is measured by moving each weight by a few units in its last place (of the coarsest type that numbers pass
+        through inside), and is never below the same margin of the rounding of the logits themselves.
+        """
+        coarsest = max(self.dtype, self.base_trace.coarsest, key=lambda dtype: torch.finfo(dtype).eps)
+        real = self.real_rows(self.inputs)
+        return MARGIN * max(
+            self.effect_of_rounding(coarsest), torch.finfo(coarsest).eps * float(self.logits[real].abs().max())
+        )
+
+    def effect_of_rounding(self, dtype: torch.dtype) -> float:
+        """Return the largest change of a logit when each weight is moved by about the rounding error of ``dtype``."""
+        generator = torch.Generator().manual_seed(self.seed)
+        parameters = [p for p in self.module.parameters() if p.is_floating_point()]
+        before = [p.data for p in parameters]
+        try:
+            for p in parameters:
+                step = torch.randn(p.shape, generator=generator).to(p)
+                p.data = p.data * (1 + 4 * torch.finfo(dtype).eps * step)
+            moved = self.run()
+        finally:
+            for p, data in zip(parameters, before, strict=True):
+                p.data = data
+        return largest(moved, self.logits, self.real_rows(self.inputs))[0]
+
+    # ---- attention ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def touched(self) -> dict[str, Trace]:
+        """For each side, what happens inside when position 2 of every row is another one."""
+        traces = {}
+        for name in self.adapter.sides:
+            x = self.inputs.side(name)
+            where = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+            where[:, 2] = True
+            traces[name] = self.trace(self.inputs.redrawn(name, self.adapter.side(name), where, self.generator))
+        return traces
+
+    @cached_property
+    def attentions(self) -> list[tuple[str, Attention]]:
+        """Each attention of the batch's forward with its kind: ``encoder``, ``decoder`` or ``cross``.
+
+        The kind is found by what keys and queries depend on, not by names or shapes.
+
+        Raises:
+            NotExercised: no attention was seen.
+        """
+        found = self.base_trace.attentions
+        if not found:
+            raise NotExercised("no attention was seen inside: it has no softmax, or runs in a kernel that hides it")
+        if self.adapter.sides == ("source",):
+            return [("encoder", attention) for attention in found]
+        if self.adapter.sides == ("target",):
+            return [("decoder", attention) for attention in found]
+        target = self.touched["target"].attentions
+        if len(target) != len(found):
+            raise NotExercised("the number of attentions differs from forward to forward")
+        kinds = []
+        for attention, changed in zip(found, target, strict=True):
+            if not _same(attention.key, changed.key):
+                kinds.append("decoder")
+            else:
+                kinds.append("encoder" if _same(attention.query, changed.query) else "cross")
+        return list(zip(kinds, found, strict=True))
+
+    # ---- gradients ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def influence(self) -> dict[str, Tensor]:
+        """[T, B, L] for each side: how strongly the logits of position t depend on each position, as a gradient's size.
+
+        For an encoder with one answer per row, T is 1.
+
+        Raises:
+            NotExercised: no look-up of the ids was seen.
+        """
+        logits = self.logits
+        generator = torch.Generator().manual_seed(self.seed)
+        weights = torch.randn(logits.shape, generator=generator).to(self.device, self.dtype)
+        with torch.enable_grad():
+            output, points = self._tapped()
+            steps = 1 if output.ndim == 2 else output.size(1)
+            sums = [((output * weights) if output.ndim == 2 else (output * weights)[:, t]).sum() for t in range(steps)]
+            grads = [torch.autograd.grad(s, list(points.values()), retain_graph=True, allow_unused=True) for s in sums]
+        influence = {}
+        for index, (name, point) in enumerate(points.items()):
+            rows = [torch.zeros_like(point) if g[index] is None else g[index] for g in grads]
+            influence[name] = torch.stack(rows).double().abs().amax(dim=-1)
+        return influence
+
+    def _tapped(self) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the logits and, for each side, the leaf at which it enters."""
+        inputs = self.inputs
+        points = {}
+        for name in self.adapter.sides:
+            if inputs.side(name).is_floating_point():
+                points[name] = inputs.side(name).to(self.dtype).clone().requires_grad_()
+                inputs = inputs.put(name, points[name])
+        torch.manual_seed(self.seed)
+        with Taps(inputs) as taps, self.guard(inputs):
+            output = self.adapter.forward(self.module, inputs)
+        points.update({name: taps.added[name] for name in self.adapter.sides if name in taps.added})
+        if missing := set(self.adapter.sides) - set(points):
+            raise NotExercised(f"no look-up of the {' and '.join(sorted(missing))} ids in a table was seen")
+        return output, points
+
+    # ---- changing ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def cast(self, dtype: torch.dtype) -> Iterator[None]:
+        """Compute in ``dtype`` within the block."""
+        before = self.dtype
+        with restored(self.module):
+            self.module.to(dtype)
+            self.dtype = dtype
+            try:
+                yield
+            finally:
+                self.dtype = before
+                self.module.to(before)
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Put the module into training mode within the block."""
+        with restored(self.module):
+            self.module.train()
+            yield
+
+
+@contextmanager
+def borrowed(module: nn.Module, adapter: Adapter, *, seed: int = 0) -> Iterator[Subject]:
+    """Lend ``module`` to a `Subject`, and give it back with the weights, modes and random states that it came with."""
+    subject = Subject(module, adapter, seed=seed)
+    python_state = random.getstate()
+    devices = [subject.device] if subject.device.type == "cuda" else []
+    with (
+        warnings.catch_warnings(),
+        torch.random.fork_rng(devices=devices),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        restored(module),
+    ):
+        warnings.simplefilter("ignore")
+        subject.originals = {name: p.data for name, p in module.named_parameters(remove_duplicate=False)}
+        dtype = subject.dtype
+        try:
+            module.eval()
+            subject.try_inputs()
+            _widen(subject)
+            _stir(module, seed)
+            subject.still = _draws(subject)
+            yield subject
+        finally:
+            module.to(dtype)  # what the module keeps outside parameters and buffers follows
+            random.setstate(python_state)
+
+
+def _widen(subject: Subject) -> None:
+    """Compute in float64, unless the module cannot."""
+    before = subject.dtype
+    try:
+        with restored(subject.module):
+            subject.module.to(torch.float64)
+            subject.dtype = torch.float64
+            subject.call(subject.inputs)
+    except Exception:
+        subject.module.to(before)
+        subject.dtype = before
+        return
+    subject.module.to(torch.float64)
+
+
+def _draws(subject: Subject) -> bool:
+    """Return whether evaluation mode depends on the random seed."""
+    try:
+        return not _same(subject.draw(11), subject.draw(12))
+    except ModuleRaisedError:
+        return False
+
+
+def _stir(module: nn.Module, seed: int) -> None:
+    """Add noise to every trained parameter; those that are one parameter stay one."""
+    generator = torch.Generator().manual_seed(seed)
+    for p in module.parameters():
+        if p.requires_grad and p.is_floating_point():
+            size = 0.5 / p.size(-1) ** 0.5 if p.ndim > 1 else 0.1
+            p.data = p.data + size * torch.randn(p.shape, generator=generator).to(p)
+
+
+@contextmanager
+def restored(module: nn.Module) -> Iterator[None]:
+    """Give every part of ``module`` its attributes, parameters, gradients and buffers back after the block."""
+    parts = [
+        (part, dict(vars(part)), dict(part._parameters), dict(part._buffers), dict(part._modules))
+        for part in module.modules()
+    ]
+    parameters = [(p, p.data, p.grad) for p in module.parameters()]
+    buffers = [(b, b.clone()) for b in module.buffers()]
+    for p, _, _ in parameters:
+        p.grad = None
+    try:
+        yield
+    finally:
+        for part, attributes, own_parameters, own_buffers, own_modules in parts:
+            vars(part).clear()
+            vars(part).update(attributes)
+            for own, kept in (
+                (part._parameters, own_parameters),
+                (part._buffers, own_buffers),
+                (part._modules, own_modules),
+            ):
+                own.clear()
+                own.update(kept)
+        for p, data, grad in parameters:
+            p.data = data
+            p.grad = grad
+        for b, values in buffers:
+            if not torch.equal(b, values):
+                with torch.no_grad():
+                    b.copy_(values)
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return torch.equal(a.nan_to_num(), b.nan_to_num())
+
+
+def largest(a: Tensor, b: Tensor, where: Tensor) -> tuple[float, tuple[int, ...]]:
+    """Return the largest difference of ``a`` and ``b`` over ``where`` (their leading axes) and the place of it."""
+    difference = (a - b).abs()
+    while difference.ndim > where.ndim:
+        difference = difference.amax(dim=-1)
+    difference = torch.where(where, difference.nan_to_num(nan=float("inf")), 0.0)
+    if difference.numel() == 0:
+        return 0.0, ()
+    index = int(difference.argmax())
+    return float(difference.flatten()[index]), tuple(
+        int(i) for i in torch.unravel_index(torch.tensor(index), difference.shape)
+    )
