@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.training.checkpoints import Checkpoints, average
-    from regard.training.loop import Better, Outcome, train
+    from regard.training.loop import train
     from regard.training.objective import Seq2SeqObjective, chunked_cross_entropy, smoothed_cross_entropy
     from regard.training.options import TrainingOptions
+    from regard.training.state import Better, Outcome
+    from regard.training.validation import evaluation_mode, held_out_loss
     from regard.training.weights import load_tensors, tensor_bytes
 
 _HOME = {
-    "Better": "loop",
+    "Better": "state",
     "Checkpoints": "checkpoints",
-    "Outcome": "loop",
+    "Outcome": "state",
     "Seq2SeqObjective": "objective",
     "TrainingOptions": "options",
     "average": "checkpoints",
     "chunked_cross_entropy": "objective",
+    "evaluation_mode": "validation",
+    "held_out_loss": "validation",
     "load_tensors": "weights",
     "smoothed_cross_entropy": "objective",
     "tensor_bytes": "weights",
@@ -37,6 +41,8 @@ __all__ = [
     "TrainingOptions",
     "average",
     "chunked_cross_entropy",
+    "evaluation_mode",
+    "held_out_loss",
     "load_tensors",
     "smoothed_cross_entropy",
     "tensor_bytes",

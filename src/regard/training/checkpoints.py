@@ -15,14 +15,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from torch import Tensor
 
 from regard.errors import DamagedError, FolderError
 from regard.storage import Sealed, open_sealed, recover, remove, seal, write_bytes
+from regard.training.state import State
 from regard.training.weights import average as average_files
 
 _NAME = re.compile(r"update-(\d{8,})")
@@ -59,12 +62,14 @@ class Checkpoints:
         return path
 
     def newest(self) -> Sealed | None:
-        """Return the checkpoint to go on from, every file checked, or None when there is none.
+        """Return the checkpoint that ``latest`` names, or else the last, every file checked; None when there is none.
 
         Raises:
             DamagedError: it is damaged; the message names the file and the newest whole one before it.
         """
         updates = self.updates()
+        if (latest := self._latest()) in updates:
+            updates = updates[: updates.index(latest) + 1]
         if not updates:
             return None
         try:
@@ -78,9 +83,32 @@ class Checkpoints:
         sealed.check()
         return sealed
 
+    def chosen(self, which: Literal["last", "best"], count: int) -> list[int]:
+        """Return the updates of the ``count`` last scheduled or best checkpoints, oldest first, as far as kept.
+
+        Without any validation the last stand for the best. Checkpoints made because a run was stopped do not count as
+        last, so that a stopped and resumed run ends with the same mean.
+        """
+        newest = self.newest()
+        if newest is None:
+            raise FolderError(f"{self.folder} holds no checkpoint yet; train first")
+        state = State(**json.loads(newest.read("state.json"))["state"])
+        there = self.updates()
+        best = [update for _, update in state.best if update in there]
+        last = [update for update in state.saved if update in there] or there[-1:]
+        return sorted(best[:count] if which == "best" and best else last[-count:])
+
     def average(self, updates: Sequence[int]) -> dict[str, Tensor]:
         """Return the mean weights of several checkpoints; see `regard.training.weights.average`."""
         return average([self.path(update) for update in sorted(updates)])
+
+    def _latest(self) -> int | None:
+        """Return the update that the pointer names, if it can be read; without it the folders speak for themselves."""
+        try:
+            name = (self.folder / "latest").read_bytes().decode(errors="replace").strip()
+        except OSError:
+            return None
+        return int(match[1]) if (match := _NAME.fullmatch(name)) else None
 
     def _remedy(self, updates: Sequence[int]) -> str:
         for update in reversed(updates[:-1]):

@@ -10,91 +10,30 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from regard.errors import InterruptedRun, RecipeError, TrainingError
 from regard.protocols import Batch, BatchSource, Observer
 from regard.storage import Sealed, lock
 from regard.training.checkpoints import Checkpoints
-from regard.training.options import CHANGEABLE, TrainingOptions
+from regard.training.fingerprint import fingerprint as fingerprint_of
+from regard.training.fingerprint import refuse_changes
+from regard.training.options import TrainingOptions
 from regard.training.random_state import kept_random_state, random_state, restore, seed_all
 from regard.training.schedule import Schedule
-from regard.training.signals import Signals
+from regard.training.signals import Signals, StopRequest
+from regard.training.state import LOWEST_LOSS, Better, Outcome, State
 from regard.training.step import Updater
+from regard.training.validation import evaluation_mode
 from regard.training.weights import from_bytes, load_tensors, tensor_bytes, to_bytes
 
 Validate = Callable[[nn.Module], Mapping[str, float]]
-
-
-@dataclass(frozen=True)
-class Better:
-    """Which validation figure decides what is best, and whether a higher one is better."""
-
-    metric: str = "loss"
-    higher: bool = False
-
-    def first(self, values: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
-        """Return (value, update) pairs, best first; of equals, the older."""
-        return sorted(values, key=lambda pair: (-pair[0] if self.higher else pair[0], pair[1]))
-
-
-@dataclass
-class State:
-    """Where a run is; with weights, optimiser and random generators, all that is needed to go on.
-
-    Attributes:
-        update: changes of the weights so far.
-        epoch: pass over the data, from 0.
-        batch: batches of this epoch already used.
-        tokens: target tokens learned from so far.
-        validated: the update of the last validation.
-        since_best: validations since the best.
-        best: (value, update) of the best validations, best first.
-        saved: updates of the last scheduled checkpoints, oldest first.
-        scale: the loss scale of float16 and
-        clean: the updates since it changed.
-    """
-
-    update: int = 0
-    epoch: int = 0
-    batch: int = 0
-    tokens: int = 0
-    validated: int = 0
-    since_best: int = 0
-    best: list[tuple[float, int]] = field(default_factory=list)
-    saved: list[int] = field(default_factory=list)
-    scale: float = 1.0
-    clean: int = 0
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended.
-
-    Attributes:
-        reason: ``updates``, ``epochs``, ``minutes``, ``patience``, or ``terminated`` by a signal.
-        update: changes of the weights so far.
-        best: (value, update) of the best validations, best first.
-        saved: updates of the last checkpoints, oldest first.
-        seconds: spent, over all resumed runs.
-    """
-
-    reason: str
-    update: int
-    best: tuple[tuple[float, int], ...]
-    saved: tuple[int, ...]
-    seconds: float
-
-    @property
-    def finished(self) -> bool:
-        """Whether the options ended the run, so that going on would change nothing."""
-        return self.reason != "terminated"
 
 
 def train(
@@ -105,7 +44,7 @@ def train(
     folder: str | Path,
     schedule: Schedule | None = None,
     validate: Validate | None = None,
-    better: Better = Better(),
+    better: Better = LOWEST_LOSS,
     observers: Sequence[Observer] = (),
     fingerprint: Mapping[str, Any] | None = None,
 ) -> Outcome:
@@ -113,31 +52,36 @@ def train(
 
     Args:
         objective: a module; ``objective(batch)`` gives the loss summed over real tokens, and their count. It holds the
-            last weights afterwards.
+            last weights afterwards, in training mode.
         batches: the data, in an order that depends on the epoch alone.
         options: how.
         folder: of the run; checkpoints go in its folder ``checkpoints``.
         schedule: update, from 1, to learning rate; made from the options by default.
-        validate: called with the objective in evaluation mode and without gradients; gives figures by name.
-        better: which of them decides.
-        observers: told ``started``, ``resumed``, ``update``, ``validation``, ``saved`` and ``ended``.
+        validate: called with the objective in evaluation mode and without gradients; gives figures by name. It may be
+            left at any point by a signal, and draws no random number that training would have drawn.
+        better: which of the figures decides.
+        observers: told ``started`` or ``resumed``, then ``update``, ``validation``, ``saved``, and at last ``ended``.
+            Each event has ``update`` and ``seconds``; only ``seconds`` differs between two equal runs.
         fingerprint: whatever else must not change between a run and its resumption, as JSON values.
 
     Raises:
         InterruptedRun: Ctrl-C; the state was saved.
         TrainingError: something was not finite, or the data has no tokens.
-        RecipeError: the checkpoint is of a different recipe.
+        RecipeError: the checkpoint is of another recipe.
         FolderError: another run holds the folder, or the newest checkpoint is damaged.
     """
-    run = _Run(objective, batches, options, Checkpoints(Path(folder) / "checkpoints"), schedule or options.rates())
-    run.validate, run.better, run.observers = validate, better, observers
-    run.fingerprint = json.loads(json.dumps({"training": _unchangeable(options), **(fingerprint or {})}))
-    run.checkpoints.folder.mkdir(parents=True, exist_ok=True)
-    with lock(run.checkpoints.folder), Signals() as signals:
-        return run(signals)
+    checkpoints = Checkpoints(Path(folder) / "checkpoints")
+    checkpoints.folder.mkdir(parents=True, exist_ok=True)
+    with lock(checkpoints.folder), Signals() as signals:
+        run = _Run(objective, batches, options, checkpoints, signals)
+        run.schedule = schedule or options.rates()
+        run.validate, run.better, run.observers = validate, better, observers
+        run.fingerprint = fingerprint_of(options, fingerprint or {})
+        return run()
 
 
 class _Run:
+    schedule: Schedule
     validate: Validate | None
     better: Better
     observers: Sequence[Observer]
@@ -149,183 +93,145 @@ class _Run:
         batches: BatchSource[Batch],
         options: TrainingOptions,
         checkpoints: Checkpoints,
-        schedule: Schedule,
+        signals: Signals,
     ) -> None:
         self.objective = objective
         self.batches = batches
         self.options = options
         self.checkpoints = checkpoints
-        self.schedule = schedule
+        self.signals = signals
         self.updater = Updater(objective, options)
         self.state = State()
-        self.seconds_before = 0.0
         self.began = time.monotonic()
 
-    def __call__(self, signals: Signals) -> Outcome:
+    def __call__(self) -> Outcome:
         self.checkpoints.recover()
         newest = self.checkpoints.newest()
-        if newest is None:
-            seed_all(self.options.seed)
-            self._tell("started")
-        else:
+        if newest:
             self._resume(newest)
+        else:
+            seed_all(self.options.seed)
+            self._tell("started", **self._limits())
         self.objective.train()
+        reason = "failed"
         try:
-            reason = self._go_on(signals)
+            reason = self._go_on()
+        except StopRequest as request:
+            reason = request.reason
+            self._save()
         finally:
-            self._tell("ended")
-        s = self.state
+            self._tell("ended", reason=reason)
         if reason == "interrupted":
-            raise InterruptedRun(
-                f"stopped after update {s.update}, which is saved; the same command goes on from there"
-            )
+            raise InterruptedRun(f"stopped after update {self.state.update}, which is saved; the same command goes on")
+        s = self.state
         return Outcome(reason, s.update, tuple(s.best), tuple(s.saved), self._seconds())
 
-    def _go_on(self, signals: Signals) -> str:
-        s, options = self.state, self.options
+    def _go_on(self) -> str:
+        s = self.state
         self._keep_up()
-        while (reason := self._limit()) is None:
-            tokens, batch = s.tokens, s.batch
+        while not (reason := self._limit()):
+            batch, tokens = s.batch, s.tokens
             source = iter(self.batches.epoch(s.epoch, skip=s.batch))
-            while group := list(islice(source, options.accumulate)):
+            while not reason and (group := list(islice(source, self.options.accumulate))):
                 self._update(group)
-                if signals.asked:
-                    self._save()
-                    return signals.asked
+                self.signals.obey()
                 self._keep_up()
-                if reason := self._limit():
-                    break
-            else:
-                if batch == 0 and s.tokens == tokens:
-                    raise TrainingError(f"epoch {s.epoch} has no target tokens to learn from")
-                s.epoch, s.batch = s.epoch + 1, 0
+                reason = self._limit()
+            if reason:
+                break
+            if batch == 0 and s.tokens == tokens:
+                raise TrainingError(f"epoch {s.epoch} gave no target token to learn from; look at the data and filters")
+            s.epoch, s.batch = s.epoch + 1, 0
         self._keep_up(last=True)
         return reason
 
-    def _update(self, group: list[Batch]) -> None:
+    def _update(self, group: Sequence[Batch]) -> None:
         s = self.state
         rate = self.schedule(s.update + 1)
-        began = time.monotonic()
         done = self.updater(group, number=s.update + 1, rate=rate)
         s.batch += len(group)
-        if not done.applied:
-            return
-        s.update += 1
-        s.tokens += done.tokens
-        self._tell(
-            "update",
-            epoch=s.epoch,
-            loss=done.loss / done.tokens,
-            tokens=done.tokens,
-            rate=rate,
-            gradient_norm=done.gradient_norm,
-            time={"tokens_per_second": done.tokens / max(time.monotonic() - began, 1e-9)},
-        )
+        if done.applied:
+            s.update += 1
+            s.tokens += done.tokens
+            loss = done.loss / done.tokens
+            facts = {"epoch": s.epoch, "loss": loss, "tokens": done.tokens, "rate": rate}
+            self._tell("update", **facts, gradient_norm=done.gradient_norm)
 
     def _keep_up(self, *, last: bool = False) -> None:
-        """Validate and save if this update should and has not."""
-        s, options = self.state, self.options
-        improved = False
-        if self.validate and s.update != s.validated and (last or s.update % options.validate_every == 0):
-            improved = self._validation(self.validate)
-        scheduled = s.update not in s.saved and (last or s.update % options.save_every == 0)
-        if scheduled and s.update:
-            s.saved = [*s.saved, s.update][-options.keep_last :]
-        if (scheduled and s.update) or improved:
-            self._save()
-
-    def _validation(self, validate: Validate) -> bool:
-        """Validate; return whether this update is among the best to keep."""
+        """Validate and save, if this update should and has not."""
         s = self.state
-        self.objective.eval()
-        try:
-            with kept_random_state(), self.updater.no_gradients():
-                figures = dict(validate(self.objective))
-        finally:
-            self.objective.train()
-        value = figures.get(self.better.metric)
-        if value is None:
-            raise RecipeError(f"validation gives no {self.better.metric!r}; it gives {', '.join(figures)}")
-        s.validated = s.update
-        best = self.better.first([*s.best, (value, s.update)] if math.isfinite(value) else s.best)
-        is_best = bool(best) and best[0][1] == s.update
-        s.since_best = 0 if is_best else s.since_best + 1
-        s.best = best[: max(self.options.keep_best, 1)]
-        self._tell("validation", figures=figures, best=is_best)
-        return self.options.keep_best > 0 and s.update in [update for _, update in s.best]
+        if not s.update:
+            return
+        to_keep = False
+        if self.validate and s.update != s.validated and (last or s.update % self.options.validate_every == 0):
+            to_keep = self._validate(self.validate)
+        if s.update not in s.saved and (last or s.update % self.options.save_every == 0):
+            s.saved = [*s.saved, s.update][-self.options.keep_last :]
+            to_keep = True
+        if to_keep:
+            self._save()
+            self._tell("saved", checkpoint=self.checkpoints.path(s.update).name)
 
-    def _limit(self) -> str | None:
-        s, o = self.state, self.options
-        reached = {
-            "updates": o.updates is not None and s.update >= o.updates,
-            "epochs": o.epochs is not None and s.epoch >= o.epochs,
-            "minutes": o.minutes is not None and self._seconds() >= 60 * o.minutes,
-            "patience": o.patience is not None and s.since_best >= o.patience,
-        }
-        return next((reason for reason, is_reached in reached.items() if is_reached), None)
+    def _validate(self, validate: Validate) -> bool:
+        """Validate; return whether this update is among the best, of which so many are kept."""
+        s, options = self.state, self.options
+        with (
+            evaluation_mode(self.objective),
+            kept_random_state(),
+            torch.no_grad(),
+            self.updater.autocast(),
+            self.signals.at_once(),
+        ):
+            figures = {name: float(value) for name, value in validate(self.objective).items()}
+        if self.better.metric not in figures:
+            raise RecipeError(f"`metric` must be one of {', '.join(figures)}, but is {self.better.metric!r}")
+        value = figures[self.better.metric]
+        best = self.better.first([*s.best, (value, s.update)] if math.isfinite(value) else s.best)
+        is_best = best[:1] == [(value, s.update)]
+        s.validated = s.update
+        s.since_best = 0 if is_best else s.since_best + 1
+        s.best = best[: max(options.keep_best, 1)]
+        self._tell("validation", figures=figures, best=is_best)
+        return options.keep_best > 0 and (value, s.update) in s.best
+
+    def _limits(self) -> dict[str, float | None]:
+        o = self.options
+        return {"updates": o.updates, "epochs": o.epochs, "minutes": o.minutes, "patience": o.patience}
+
+    def _limit(self) -> str:
+        """Return the name of the limit that is reached, or nothing."""
+        s = self.state
+        reached = {"updates": s.update, "epochs": s.epoch, "minutes": self._seconds() / 60, "patience": s.since_best}
+        return next((name for name, limit in self._limits().items() if limit and reached[name] >= limit), "")
 
     def _seconds(self) -> float:
-        return self.seconds_before + time.monotonic() - self.began
+        return time.monotonic() - self.began
 
     def _save(self) -> None:
         s = self.state
         s.scale, s.clean = self.updater.scale, self.updater.clean
-        best = [update for _, update in s.best] if self.options.keep_best else []
         content = {"state": dataclasses.asdict(s), "fingerprint": self.fingerprint}
         files = {
             "model.safetensors": tensor_bytes(self.objective),
-            "optimizer.safetensors": to_bytes(self.updater.optimizer_tensors()),
+            "optimizer.safetensors": to_bytes(self.updater.memory()),
             "random.safetensors": to_bytes(random_state()),
             "state.json": json.dumps(content, indent=1, sort_keys=True).encode(),
             "clock.json": json.dumps({"seconds": self._seconds()}).encode(),
         }
-        path = self.checkpoints.save(s.update, files, keep=[*s.saved, *best])
-        self._tell("saved", path=str(path))
+        best = [update for _, update in s.best[: self.options.keep_best]]
+        self.checkpoints.save(s.update, files, keep=[*s.saved, *best])
 
     def _resume(self, sealed: Sealed) -> None:
         content = json.loads(sealed.read("state.json"))
-        _refuse_changes(content["fingerprint"], self.fingerprint)
-        self.state = State(**content["state"])
-        self.state.best = [(value, update) for value, update in self.state.best]
-        self.seconds_before = json.loads(sealed.read("clock.json"))["seconds"]
+        refuse_changes(content["fingerprint"], self.fingerprint)
+        self.state = s = State(**content["state"])
+        self.began -= json.loads(sealed.read("clock.json"))["seconds"]
         load_tensors(self.objective, sealed.read("model.safetensors"))
-        self.updater.load_optimizer(from_bytes(sealed.read("optimizer.safetensors")))
-        self.updater.scale, self.updater.clean = self.state.scale, self.state.clean
+        self.updater.remember(from_bytes(sealed.read("optimizer.safetensors")))
+        self.updater.scale, self.updater.clean = s.scale, s.clean
         restore(from_bytes(sealed.read("random.safetensors")))
-        self._tell("resumed", validated=self.state.validated)
+        self._tell("resumed", validated=s.validated, **self._limits())
 
-    def _tell(self, event: str, *, time: Mapping[str, float] | None = None, **facts: Any) -> None:
-        """Tell the observers; what differs between two equal runs is under ``time``."""
-        told = {"update": self.state.update, **facts, "time": {"seconds": self._seconds(), **(time or {})}}
+    def _tell(self, event: str, **facts: Any) -> None:
         for observer in self.observers:
-            observer(event, told)
-
-
-def _unchangeable(options: TrainingOptions) -> dict[str, Any]:
-    return {key: value for key, value in dataclasses.asdict(options).items() if key not in CHANGEABLE}
-
-
-def _refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise RecipeError that lists every key whose value is not what the checkpoint was made with."""
-    old, new = _flat(before), _flat(now)
-    absent = object()
-    changes = [
-        f"`{key}` was {old.get(key, 'absent')!r} and is {new.get(key, 'absent')!r}"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key, absent) != new.get(key, absent)
-    ]
-    if changes:
-        raise RecipeError(
-            f"the run in this folder was started with another recipe: {'; '.join(changes)}. "
-            "Restore these, or train in another folder"
-        )
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            leaves |= _flat(value, f"{prefix}{key}.")
-        else:
-            leaves[f"{prefix}{key}"] = value
-    return leaves
+            observer(event, {"update": self.state.update, **facts, "seconds": self._seconds()})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -99,8 +99,8 @@ class Updater:
                 return Update(total, tokens, norm, applied=False)
             where = diagnose(self.objective, batches, self.autocast, before)
             raise TrainingError(
-                f"update {number}: {where}. The weights were not changed; go on from the last checkpoint with a lower "
-                "`learning_rate`, a longer `warmup` or `precision` = 'fp32'"
+                f"update {number} was not made: {where}. The last checkpoint is whole; try a lower `learning_rate`, "
+                "a longer `warmup`, a `clip_norm`, or `precision` = 'fp32'"
             )
         clip = min(1.0, self.clip_norm / norm) if self.clip_norm and norm else 1.0
         torch._foreach_mul_(gradients, clip / (tokens * self.scale))
@@ -110,30 +110,20 @@ class Updater:
         self._grow()
         return Update(total, tokens, norm, applied=True)
 
-    def optimizer_tensors(self) -> dict[str, Tensor]:
+    def memory(self) -> dict[str, Tensor]:
         """Return what the optimiser remembers, as ``parameter name.quantity``."""
         return {
             f"{name}.{quantity}": value
-            for name, parameter in self._named()
+            for name, parameter in self.objective.named_parameters()
             for quantity, value in self.optimizer.state.get(parameter, {}).items()
         }
 
-    def load_optimizer(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `optimizer_tensors` gave."""
-        parameters = dict(self._named())
-        for key, tensor in tensors.items():
+    def remember(self, memory: Mapping[str, Tensor]) -> None:
+        """Take back what `memory` gave."""
+        parameters = dict(self.objective.named_parameters())
+        for key, tensor in memory.items():
             name, _, quantity = key.rpartition(".")
-            parameter = parameters[name]
-            self.optimizer.state[parameter][quantity] = tensor.to(parameter.device)
-
-    def _named(self) -> Iterator[tuple[str, nn.Parameter]]:
-        return ((name, p) for name, p in self.objective.named_parameters() if p.requires_grad)
-
-    @contextmanager
-    def no_gradients(self) -> Iterator[None]:
-        """The context in which the model is validated."""
-        with torch.no_grad(), self.autocast():
-            yield
+            self.optimizer.state[parameters[name]][quantity] = tensor.to(parameters[name].device)
 
     def _grow(self) -> None:
         self.clean += 1

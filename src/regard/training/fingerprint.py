@@ -1,0 +1,42 @@
+"""What must not change between a run and its resumption, and the words for what did."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from regard.errors import RecipeError
+from regard.training.options import CHANGEABLE, TrainingOptions
+
+
+def fingerprint(options: TrainingOptions, rest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options that a resumed run must share, with ``rest``, as JSON gives them back."""
+    kept = {key: value for key, value in dataclasses.asdict(options).items() if key not in CHANGEABLE}
+    return dict(json.loads(json.dumps({"training": kept, **rest})))
+
+
+def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise RecipeError that lists every key whose value is not what the run was started with."""
+    old, new = _leaves(before), _leaves(now)
+    changes = [
+        f"`{key}` was {old.get(key, 'absent')!r} and is {new.get(key, 'absent')!r}"
+        for key in sorted(old.keys() | new.keys())
+        if (key in old, old.get(key)) != (key in new, new.get(key))
+    ]
+    if changes:
+        raise RecipeError(
+            f"the run in this folder was started otherwise: {'; '.join(changes)}. "
+            "Restore these to go on, or train in another folder"
+        )
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            leaves |= _leaves(value, f"{prefix}{key}.")
+        else:
+            leaves[f"{prefix}{key}"] = value
+    return leaves

@@ -1,0 +1,178 @@
+"""Who watches a run: `JsonLog` for programs, `Progress` for people. Both are called with an event and its facts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from regard.errors import RegardError
+from regard.storage import write_bytes
+
+
+class JsonLog:
+    """A file with one event a line, as JSON; a resumed run goes on exactly where its checkpoint was made.
+
+    Numbers that are not finite become null. All but the ``seconds`` of a line is the same in two equal runs.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._file: IO[bytes] | None = None
+
+    def __call__(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Append a line; checkpoints are not noted, because they speak for themselves."""
+        if event == "saved":
+            return
+        line = json.dumps({"event": event, **_finite(facts)}, ensure_ascii=False).encode() + b"\n"
+        try:
+            if event == "resumed":
+                self._forget(after=facts["update"], validations_after=facts["validated"])
+            if self._file is None:
+                # what an earlier run of another beginning left would only confuse
+                self._file = self.path.open("wb" if event == "started" else "ab", buffering=0)
+            self._file.write(line)
+            if event == "ended":
+                self._file.close()
+                self._file = None
+        except OSError as error:
+            raise RegardError(f"cannot write {self.path}: {error.strerror}") from error
+
+    def _forget(self, *, after: int, validations_after: int) -> None:
+        """Drop the events that came after the checkpoint, and a line that was cut."""
+        if not self.path.exists():
+            return
+        kept = []
+        for line in self.path.read_bytes().split(b"\n"):
+            try:
+                fact = json.loads(line)
+                limit = validations_after if fact["event"] == "validation" else after
+                if fact["update"] <= limit:
+                    kept.append(line + b"\n")
+            except (ValueError, KeyError, TypeError):
+                continue
+        write_bytes(self.path, b"".join(kept))
+
+
+def _finite(facts: Any) -> Any:
+    if isinstance(facts, Mapping):
+        return {key: _finite(value) for key, value in facts.items()}
+    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
+
+
+class Progress:
+    """A line on stderr that says how training goes: alive on a terminal, a plain one from time to time elsewhere.
+
+    Args:
+        console: where; stderr by default.
+        every: seconds between lines; half a second on a terminal and ten elsewhere by default.
+    """
+
+    def __init__(self, console: Console | None = None, *, every: float | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self.every = every if every is not None else 0.5 if self.console.is_terminal else 10.0
+        self._live: Live | None = None
+        self._pace = _Pace({}, 0, 0.0)
+        self._window = _Window(0.0)
+
+    def __call__(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Show the event, if it is time."""
+        seconds, update = facts["seconds"], facts["update"]
+        match event:
+            case "started" | "resumed":
+                limits = {name: facts[name] for name in ("updates", "epochs", "minutes") if facts[name]}
+                self._pace, self._window = _Pace(limits, update, seconds), _Window(seconds)
+                if event == "resumed":
+                    self._print(f"going on after update {update:,}")
+                if self.console.is_terminal:
+                    self._live = Live(console=self.console, auto_refresh=False, redirect_stdout=False)
+                    self._live.start()
+            case "update":
+                self._pace.see(update, facts["epoch"])
+                self._window.add(facts)
+                if seconds - self._window.since >= self.every:
+                    self._show(self._window.line(facts, left=self._pace.left(update, seconds)))
+                    self._window = _Window(seconds)
+            case "validation":
+                figures = ", ".join(f"{name} {value:.4g}" for name, value in facts["figures"].items())
+                self._print(f"validation after update {update:,}: {figures}{' (best)' if facts['best'] else ''}")
+                self._window.since += seconds - self._window.last
+            case "ended" if self._live:
+                self._live.stop()
+                self._live = None
+
+    def _show(self, line: str) -> None:
+        if self._live:
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+        else:
+            self._print(line)
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True, markup=False)
+
+
+class _Window:
+    """What the updates since the last shown line say together."""
+
+    def __init__(self, since: float) -> None:
+        self.since = self.last = since
+        self.loss = 0.0
+        self.tokens = 0
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        self.loss += facts["loss"] * facts["tokens"]
+        self.tokens += facts["tokens"]
+        self.last = facts["seconds"]
+
+    def line(self, facts: Mapping[str, Any], *, left: float | None) -> str:
+        loss = self.loss / self.tokens
+        parts = [
+            f"update {facts['update']:,}",
+            f"epoch {facts['epoch'] + 1}",
+            f"loss {loss:.3f} nats/token",
+            f"ppl {math.exp(min(loss, 700)):,.4g}",
+            f"rate {facts['rate']:.2e}",
+            f"{self.tokens / max(facts['seconds'] - self.since, 1e-9):,.0f} target tokens/s",
+            f"gradient {facts['gradient_norm']:.2f}",
+            f"{_clock(left)} left" if left is not None else f"{_clock(facts['seconds'])} so far",
+        ]
+        return " · ".join(parts)
+
+
+class _Pace:
+    """How fast this session goes, and so how long until the nearest limit."""
+
+    def __init__(self, limits: Mapping[str, float], update: int, seconds: float) -> None:
+        self.limits = limits
+        self.first_update, self.first_seconds = update, seconds
+        self.epoch_began: dict[int, int] = {}
+
+    def see(self, update: int, epoch: int) -> None:
+        self.epoch_began.setdefault(epoch, update)
+
+    def left(self, update: int, seconds: float) -> float | None:
+        """Return the seconds to go, or None while nobody can know."""
+        per_update = (seconds - self.first_seconds) / max(update - self.first_update, 1)
+        ends = []
+        if "minutes" in self.limits:
+            ends.append(60 * self.limits["minutes"] - seconds)
+        if "updates" in self.limits:
+            ends.append((self.limits["updates"] - update) * per_update)
+        whole = [self.epoch_began[e + 1] - began for e, began in self.epoch_began.items() if e + 1 in self.epoch_began]
+        if "epochs" in self.limits and whole:
+            epoch = max(self.epoch_began)
+            last = self.epoch_began[epoch] + (self.limits["epochs"] - epoch) * whole[-1]
+            ends.append((last - update) * per_update)
+        return max(min(ends), 0.0) if ends else None
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

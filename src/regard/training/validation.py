@@ -1,0 +1,38 @@
+"""The loss on held-out data: sums over tokens, divided once, whatever the batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+from regard.errors import DataError
+from regard.protocols import Batch
+from regard.training.objective import Seq2SeqObjective
+
+
+def held_out_loss(objective: Seq2SeqObjective, batches: Iterable[Batch]) -> dict[str, float]:
+    """Return ``loss``, the mean negative log-likelihood of a target token in nats, unsmoothed, and ``perplexity``."""
+    total, tokens = 0.0, 0
+    with evaluation_mode(objective):
+        for batch in batches:
+            loss, count = objective.nll(batch)
+            total, tokens = total + float(loss), tokens + count
+    if not tokens:
+        raise DataError("the validation data has no target tokens")
+    mean = total / tokens
+    return {"loss": mean, "perplexity": math.exp(mean) if mean < 700 else math.inf}
+
+
+@contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Switch dropout off inside the ``with`` block; afterwards each part is in the mode it was in."""
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
