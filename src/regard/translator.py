@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -47,6 +48,7 @@ class Translator:
         source_tokenizer: text to source ids.
         target_tokenizer: target ids to text.
         search: what is done unless a call says otherwise.
+        recipe: the tables of the recipe that made the model.
     """
 
     def __init__(
@@ -55,11 +57,13 @@ class Translator:
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
         search: SearchOptions | None = None,
+        recipe: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.search = search or SearchOptions()
+        self.recipe = recipe or {}
 
     def __call__(self, texts: Sequence[str], *, beam: int | None = None, tag: str | Sequence[str] = "") -> list[str]:
         """Return the best translation of each text.
@@ -155,7 +159,7 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Translator:
         search = SearchOptions(**bundle.recipe.get("generation", {}))
     except (TypeError, RecipeError) as error:
         raise DamagedError(f"{path}: the search options in config.json cannot be used: {error}") from None
-    return Translator(bundle.model, bundle.source_tokenizer, bundle.target_tokenizer, search)
+    return Translator(bundle.model, bundle.source_tokenizer, bundle.target_tokenizer, search, bundle.recipe)
 
 
 def _one_line(text: str) -> str:

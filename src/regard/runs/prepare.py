@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,15 @@ from regard.runs.recipe import DataOptions, Recipe, in_folder, listed
 
 Say = Callable[[str], None]
 """Tells the user something, outside of the results."""
+
+
+def say_on_stderr(sentence: str) -> None:
+    """Print a sentence where results do not go."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def say_nothing(sentence: str) -> None:
+    """Keep quiet."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,17 +14,13 @@ from regard.protocols import Observer
 from regard.runs.export import export
 from regard.runs.folder import RunFolder
 from regard.runs.plan import plan
-from regard.runs.prepare import Say, prepare
+from regard.runs.prepare import Say, prepare, say_nothing, say_on_stderr
 from regard.runs.recipe import Recipe
 from regard.runs.validation import Validation
 from regard.training import Outcome, Seq2SeqObjective
 from regard.training import train as train_module
+from regard.training.observers import JsonLog, Progress
 from regard.translator import Translator, load
-
-
-def say_on_stderr(sentence: str) -> None:
-    """Print a sentence where results do not go."""
-    print(sentence, file=sys.stderr, flush=True)
 
 
 def train(
@@ -43,7 +38,7 @@ def train(
     minutes: float | None = None,
     seed: int | None = None,
     device: str = "auto",
-    say: Say = say_on_stderr,
+    quiet: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Translator:
     """Train a model from files of text, or go on with a training that was stopped; return it ready to translate.
@@ -62,8 +57,8 @@ def train(
         minutes: stop after so many minutes, summed over all calls that went on with this run.
         seed: of everything random.
         device: ``cpu``, ``cuda``, ``mps``; ``auto`` takes the first that is there, from the end.
-        say: told, in sentences, what is chosen and done.
-        observers: told of updates, validations and checkpoints as they happen.
+        quiet: say nothing on stderr: neither what is chosen nor how it goes.
+        observers: told of updates, validations and checkpoints as they happen, beside the log of the run.
 
     Raises:
         InputError: a recipe, file or folder cannot be used.
@@ -86,6 +81,7 @@ def train(
     asked.corpora()  # nothing is written for a recipe without text
     folder = RunFolder(out or Path("runs") / asked.name)
     folder.claim()
+    say = say_nothing if quiet else say_on_stderr
     raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
     effective, sentence = asked.recipe(raw.target_lines())
     say(sentence)
@@ -106,7 +102,7 @@ def train(
             schedule=effective.training.rates(spec.d_model),
             validate=validation,
             better=validation.better(effective.training.metric),
-            observers=observers,
+            observers=[JsonLog(folder.log), *(() if quiet else (Progress(),)), *observers],
             fingerprint={"training_text": raw.key[:16], "model": spec_to_dict(spec)},
         )
     except InterruptedRun:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
@@ -13,7 +12,7 @@ from regard.evaluation import EvaluationOptions, measure
 from regard.generation import SearchOptions
 from regard.models import Transformer
 from regard.runs.prepare import Prepared
-from regard.training import Better, Seq2SeqObjective
+from regard.training import Better, Seq2SeqObjective, held_out_loss
 from regard.translator import Translator
 
 
@@ -37,11 +36,7 @@ class Validation:
     def __call__(self, objective: nn.Module) -> Mapping[str, float]:
         """Return the figures of the model that ``objective`` trains."""
         objective = cast(Seq2SeqObjective, objective)
-        total, tokens = 0.0, 0
-        for batch in self.prepared.valid_batches.epoch(0):
-            loss, count = objective.nll(batch)
-            total, tokens = total + float(loss), tokens + count
-        figures = {"loss": total / tokens, "perplexity": math.exp(min(total / tokens, 700.0))}  # a float ends at e^709
+        figures = held_out_loss(objective, self.prepared.valid_batches.epoch(0))
         text = self.prepared.valid_text
         translator = Translator(
             cast(Transformer, objective.model),

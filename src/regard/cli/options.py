@@ -1,0 +1,37 @@
+"""Words that several verbs share, so that they mean the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[
+    Path | None, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.", show_default=False)
+]
+ModelOption = Annotated[
+    Path | None, typer.Option("--model", "-m", metavar="FOLDER", help="The same, as an option.", show_default=False)
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Where relative paths of a recipe start.", show_default="the recipe's folder"),
+]
+Beam = Annotated[
+    int | None,
+    typer.Option("--beam", "-b", "--beam-size", min=1, help="Beam width.", show_default="the model's recipe"),
+]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Processor threads.", show_default="as many as there are cores")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", show_default=False)]
+
+
+def one_model(argument: Path | None, option: Path | None) -> Path:
+    """Return the model folder, which may be given in either way but must be given once."""
+    if (argument is None) == (option is None):
+        raise typer.BadParameter("name the model folder once, as the first word or with -m", param_hint="MODEL")
+    folder = argument or option
+    assert folder is not None
+    return folder

@@ -1,0 +1,15 @@
+"""The verb ``reseal``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def reseal(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A model folder.")]) -> None:
+    """Accept files of a model folder changed by hand."""
+    from regard.storage import reseal as run
+
+    run(folder)

@@ -1,0 +1,99 @@
+"""The verb ``train``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.options import Data, Device, Quiet, Threads
+
+
+def train(
+    recipe: Annotated[Path | None, typer.Argument(metavar="RECIPE", help="A TOML file.", show_default=False)] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", "--src", "-s", metavar="FILE", help="Source lines.", show_default=False)
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--target", "--tgt", "-t", metavar="FILE", help="Target lines.", show_default=False)
+    ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Instead of the two: pairs, TSV or JSONL.", show_default=False),
+    ] = None,
+    valid: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(metavar="SOURCE TARGET", help="Validation files.", show_default="a share is set aside"),
+    ] = None,
+    valid_pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead of the two: pairs.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="The folder of the run.", show_default="runs/NAME"),
+    ] = None,
+    data: Data = None,
+    preset: Annotated[
+        str | None, typer.Option(metavar="tiny|small|base|big", help="Size of the model.", show_default="by the text")
+    ] = None,
+    updates: Annotated[int | None, typer.Option(help="Stop after so many updates.", show_default="by the text")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Stop after so many passes.", show_default=False)] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop after so many minutes, all calls added.", show_default=False)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random.", show_default=False)] = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    quiet: Quiet = False,
+    dump: Annotated[
+        bool, typer.Option("--dump", "--dump-config", help="Print the recipe in effect, and stop.", show_default=False)
+    ] = False,
+) -> None:
+    """Train a model from files or a recipe.
+
+    The text is given as two files, as a file of pairs, or by a recipe. The same command goes on with a stopped run.
+    """
+    if valid is not None and valid_pairs is not None:
+        raise typer.BadParameter("give --valid or --valid-pairs, not both", param_hint="--valid")
+    validation = valid or ((valid_pairs,) if valid_pairs else ())
+    if dump:
+        from regard.runs.plan import plan
+        from regard.runs.recipe import dump as as_toml
+
+        asked = plan(
+            recipe,
+            source=source,
+            target=target,
+            pairs=pairs,
+            valid=validation,
+            data=data,
+            preset=preset,
+            updates=updates,
+            epochs=epochs,
+            minutes=minutes,
+            seed=seed,
+        )
+        typer.echo(as_toml(asked.dry()[0]), nl=False)
+        return
+
+    from regard.cli.machine import set_up
+    from regard.runs.train import train as run
+
+    set_up(threads, device)
+    run(
+        recipe,
+        source=source,
+        target=target,
+        pairs=pairs,
+        valid=validation,
+        out=out,
+        data=data,
+        preset=preset,
+        updates=updates,
+        epochs=epochs,
+        minutes=minutes,
+        seed=seed,
+        device=device,
+        quiet=quiet,
+    )
