@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.data.batches import TokenBatches
-    from regard.data.collate import PairBatch, collate, collate_sources
     from regard.data.corpus import EncodedCorpus, encode_corpus
     from regard.data.filters import FilterOptions, FilterReport
     from regard.data.noise import NoiseOptions
+    from regard.data.pair_batch import PairBatch, collate, collate_sources
     from regard.data.raw import RawCorpus, open_raw
     from regard.data.readers import CorpusFiles, Pair, group_references, read_jsonl, read_lines, read_parallel, read_tsv
     from regard.data.split import Split, hold_out
@@ -63,10 +63,10 @@ __all__ = [
 
 _HOME = {
     "batches": ("TokenBatches",),
-    "collate": ("PairBatch", "collate", "collate_sources"),
     "corpus": ("EncodedCorpus", "encode_corpus"),
     "filters": ("FilterOptions", "FilterReport"),
     "noise": ("NoiseOptions",),
+    "pair_batch": ("PairBatch", "collate", "collate_sources"),
     "raw": ("RawCorpus", "open_raw"),
     "readers": ("CorpusFiles", "Pair", "group_references", "read_jsonl", "read_lines", "read_parallel", "read_tsv"),
     "split": ("Split", "hold_out"),

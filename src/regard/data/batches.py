@@ -19,9 +19,9 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from regard.data.collate import PairBatch, collate
 from regard.data.corpus import EncodedCorpus
 from regard.data.noise import NoiseOptions, NoisyExamples
+from regard.data.pair_batch import PairBatch, collate
 from regard.errors import DataError, RecipeError
 
 Indices = npt.NDArray[np.int64]

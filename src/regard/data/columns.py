@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,6 +25,7 @@ _VERSION = 1
 _BUFFERED = 1 << 16
 
 Array = npt.NDArray[Any]
+Ids = Sequence[int] | Array
 
 
 class ColumnWriter:

@@ -9,7 +9,7 @@ import math
 import random
 from dataclasses import dataclass
 
-from regard.data.collate import Ids
+from regard.data.columns import Ids
 from regard.data.corpus import EncodedCorpus
 from regard.errors import RecipeError
 from regard.protocols import UNK

@@ -62,7 +62,7 @@ class TokenizerOptions:
 def vocabulary_size(characters: int) -> int:
     """Return a subword vocabulary size for this much training text.
 
-    ``40 · w^0.4`` for w words of five characters, to the nearest 500, from 1,000 to 32,000: about 2,000 for a book
+    ``40 · w^0.4`` for w words of five characters, to the nearest 500, from 1,000 to 32,000: about 2,500 for a book
     chapter, 6,500 for 29,000 picture captions, 19,000 for 200,000 news sentences. The exponent follows the growth
     of a vocabulary with text (Heaps' law gives 0.4-0.6); the ends are those in common use.
     """

@@ -2,8 +2,8 @@
 
 Trained here, a model keeps spaces as they are (none merged or trimmed) and has our specials at 0-3, so that with
 ``identity`` normalisation and byte fallback ``decode(encode(text))`` is ``text``, for all text but U+2581 "▁":
-sentencepiece writes a space that way, so it comes back as one. With ``nfkc`` what comes back is the NFKC form. A ``.model`` of
-one's own follows its own rules, and its specials may be anywhere: ids are renumbered so that ours are 0-3.
+sentencepiece writes a space that way, so it comes back as one. With ``nfkc`` what comes back is the NFKC form. One's
+own ``.model`` follows its own rules, and its specials may be anywhere: ids are renumbered so that ours are 0-3.
 """
 
 from __future__ import annotations

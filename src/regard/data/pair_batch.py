@@ -13,10 +13,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.data.columns import Array
+from regard.data.columns import Ids
 from regard.protocols import BOS, EOS, PAD
-
-Ids = Sequence[int] | Array
 
 
 @dataclass(frozen=True)
