@@ -74,8 +74,8 @@ class LeadingToken(nn.Module):
         self.vectors = vectors
         self.token = nn.Parameter(torch.empty(d_model).normal_(std=d_model**-0.5))
 
-    def forward(self, x: Tensor) -> Float[Tensor, "B L+1 D"]:
-        """Return the vectors of ``x``, one place further on, behind the token."""
+    def forward(self, x: Tensor) -> Float[Tensor, "B M D"]:
+        """Return the M = L + 1 vectors: the token, then those of ``x``."""
         vectors: Tensor = self.vectors(x)
         token = self.token.to(vectors.dtype).expand(vectors.size(0), 1, -1)
         return torch.cat([token, vectors], dim=1)

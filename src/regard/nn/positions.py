@@ -203,6 +203,12 @@ class RelativeBias(Positions):
         self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
     ) -> None:
         super().__init__()
+        exact = num_buckets // (4 if bidirectional else 2)
+        if not 1 <= exact < max_distance:
+            raise ShapeError(
+                f"{num_buckets} buckets do not fit distances up to {max_distance}: each direction needs two buckets or "
+                "more, and `max_distance` must be above half of them"
+            )
         self.max_distance = max_distance
         self.bidirectional = bidirectional
         self.weight = nn.Parameter(torch.empty(num_buckets, num_heads).normal_(std=num_heads**-0.5))

@@ -289,7 +289,7 @@ class TestMultiHeadAttention:
         layer = MultiHeadAttention(8 * H, H, positions=part)
         x = torch.randn(B, length, 8 * H)
         cache = KeyValueCache(capacity=2)
-        steps = [layer(part, Visibility(causal=True, offset=cache.length), cache=cache) for part in x.split(chunk, 1)]
+        steps = [layer(new, Visibility(causal=True, offset=cache.length), cache=cache) for new in x.split(chunk, 1)]
         full = layer(x, Visibility(causal=True))
         torch.testing.assert_close(torch.cat(steps, dim=1), full, atol=TOLERANCE[torch.float32], rtol=0)
 
