@@ -1,4 +1,4 @@
-"""Search in whatever can ``start``, ``step`` and ``reorder``: greedy, beam, and how hypotheses are scored.
+"""Search in whatever can ``start``, ``step`` and ``reorder``: beams, samples, controls, ensembles, forced scores.
 
 Names are loaded when first used, so that a recipe's options are read without torch.
 """
@@ -11,10 +11,24 @@ from typing import Any
 _HOME = {
     "Hypothesis": "hypothesis",
     "SearchOptions": "options",
-    "beam_search": "beam",
+    "SamplingOptions": "options",
     "generate": "search",
     "generate_all": "search",
     "greedy_search": "greedy",
+    "beam_search": "beam",
+    "BeamSearch": "beam",
+    "sample": "sampling",
+    "least_risk": "risk",
+    "force": "scoring",
+    "score_at_once": "scoring",
+    "Ensemble": "ensemble",
+    "ForcedPhrases": "phrases",
+    "ForcedPrefix": "controls",
+    "ForbiddenPhrases": "controls",
+    "NoRepeat": "controls",
+    "RepetitionPenalty": "controls",
+    "Suppress": "controls",
+    "Bias": "controls",
 }
 
 __all__ = [*_HOME]  # pyright: ignore

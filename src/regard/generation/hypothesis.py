@@ -20,6 +20,7 @@ class Hypothesis:
         finished: the model ended it with the end mark; otherwise it was cut, at the length limit or because nothing
             could follow.
         adjustment: what controls such as a token bias added to the log-probability, 0 without them.
+        missing: forced phrases that it does not contain: they were impossible, and it is not ``finished``.
     """
 
     ids: tuple[int, ...]
@@ -27,6 +28,7 @@ class Hypothesis:
     score: float
     finished: bool
     adjustment: float = 0.0
+    missing: tuple[tuple[int, ...], ...] = ()
 
     @property
     def log_prob(self) -> float:
@@ -40,5 +42,5 @@ class Hypothesis:
 
 
 def ranked(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-    """Return the hypotheses best first: finished before cut, since a cut one is not a sentence, then by score."""
-    return sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
+    """Return the hypotheses best first: whole before cut, with fewer phrases missing before more, then by score."""
+    return sorted(hypotheses, key=lambda found: (not found.finished, len(found.missing), -found.score))

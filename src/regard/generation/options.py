@@ -16,6 +16,38 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class SamplingOptions:
+    """What outputs are drawn from.
+
+    Attributes:
+        samples: outputs drawn per sentence.
+        temperature: below 1 prefers the likely words; 0 is greedy search.
+        top_k: draw among that many best words; None: all.
+        top_p: draw among the fewest best words that have this probability together.
+        min_p: draw among words that have at least this share of the best one's probability.
+        seed: of the draws; a sentence's outputs depend on it and on the sentence's number, and on nothing else.
+    """
+
+    samples: int = 1
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        _at_least("sampling.samples", self.samples, 1)
+        _at_least("sampling.temperature", self.temperature, 0)
+        if self.top_k is not None:
+            _at_least("sampling.top_k", self.top_k, 1)
+        if not 0 < self.top_p <= 1:
+            raise RecipeError(f"`generation.sampling.top_p` must be above 0 and at most 1, but is {self.top_p}.")
+        if not 0 <= self.min_p <= 1:
+            raise RecipeError(f"`generation.sampling.min_p` must be from 0 to 1, but is {self.min_p}.")
+        _at_least("sampling.seed", self.seed, 0)
+
+
+@dataclass(frozen=True)
 class SearchOptions:
     """Width, score and length limits of a search. Lengths count words, not the end mark.
 
@@ -35,6 +67,12 @@ class SearchOptions:
         max_length_margin: words allowed on top of the ratio.
         min_length: fewest words of any sentence.
         min_length_ratio: fewest words per source token.
+        coverage_penalty: beta of Wu et al. 2016, equation 14: what it costs to leave source tokens without attention;
+            the decoder must tell its attention.
+        groups: the beam is parted into this many groups, each kept away from the words of those before it (diverse
+            beam search, Vijayakumar et al. 2018); 1 is ordinary beam search.
+        diversity: what a word costs, in nats, for each time that an earlier group has just taken it.
+        sampling: draw outputs at random instead; of the above only the limits and the score are then used.
     """
 
     beam: int = 4
@@ -47,6 +85,10 @@ class SearchOptions:
     max_length_margin: int = 20
     min_length: int = 0
     min_length_ratio: float = 0.0
+    coverage_penalty: float = 0.0
+    groups: int = 1
+    diversity: float = 0.5
+    sampling: SamplingOptions | None = None
 
     def __post_init__(self) -> None:
         _at_least("beam", self.beam, 1)
@@ -67,6 +109,11 @@ class SearchOptions:
         _at_least("max_length_margin", self.max_length_margin, 0)
         _at_least("min_length", self.min_length, 0)
         _at_least("min_length_ratio", self.min_length_ratio, 0)
+        _at_least("coverage_penalty", self.coverage_penalty, 0)
+        _at_least("groups", self.groups, 1)
+        _at_least("diversity", self.diversity, 0)
+        if self.beam % self.groups:
+            raise RecipeError(f"`generation.groups` must divide `generation.beam`, {self.beam}, but is {self.groups}.")
         if self.min_length > self.max_length:
             raise RecipeError(
                 f"`generation.min_length` must be at most `generation.max_length`, {self.max_length}, "

@@ -11,11 +11,15 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.errors import InputError
 from regard.generation.beam import beam_search
+from regard.generation.controls import Control
 from regard.generation.greedy import greedy_search
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lengths import by_length
 from regard.generation.options import SearchOptions
+from regard.generation.phrases import ForcedPhrases
+from regard.generation.sampling import sample
 from regard.protocols import PAD, StepDecoder
 
 
@@ -24,19 +28,34 @@ def generate(
     source: Int[Tensor, "B S"],
     source_lengths: Int[Tensor, " B"] | None = None,
     options: SearchOptions | None = None,
+    *,
+    controls: Sequence[Control] = (),
+    phrases: ForcedPhrases | None = None,
+    sentences: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Return the n-best list of each source row.
+    """Return the n-best list of each source row, or, with ``options.sampling``, what was drawn for it.
 
     Args:
         decoder: any model that can start, step and reorder; in evaluation mode, or dropout makes noise of it.
         source: ids, each row ended by EOS and padded on the right.
         source_lengths: real tokens per row; None when nothing is padded.
-        options: beam, score and limits.
+        options: beam, score, limits; or sampling.
+        controls: change the scores of words, one after the other.
+        phrases: what the outputs must contain; not with sampling.
+        sentences: the number by which controls, phrases and seeds know each row; its place in the batch if not given.
     """
     options = options or SearchOptions()
-    if options.beam == 1:
+    if options.sampling:
+        if phrases:
+            raise InputError("forced phrases need a beam search; they cannot be combined with sampling.")
+        return sample(
+            decoder, source, source_lengths, options.sampling, options, controls=controls, sentences=sentences
+        )
+    if options.beam == 1 and not (controls or phrases or options.coverage_penalty):
         return [[hypothesis] for hypothesis in greedy_search(decoder, source, source_lengths, options)]
-    return beam_search(decoder, source, source_lengths, options)
+    return beam_search(
+        decoder, source, source_lengths, options, controls=controls, phrases=phrases, sentences=sentences
+    )
 
 
 def generate_all(
@@ -44,27 +63,42 @@ def generate_all(
     sources: Sequence[Sequence[int]],
     options: SearchOptions | None = None,
     *,
+    controls: Sequence[Control] = (),
+    phrases: ForcedPhrases | None = None,
+    first: int = 0,
     batch_tokens: int = 4096,
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis]]:
-    """Return the n-best list of each source, in the order given; what is decoded together is of similar length.
+    """Return what ``generate`` does for each source, in the order given; what is decoded together has similar lengths.
 
     Args:
         decoder: as in ``generate``.
         sources: ids, each ended by EOS.
         options: as in ``generate``.
+        controls: as in ``generate``.
+        phrases: as in ``generate``.
+        first: the number by which controls, phrases and seeds know the first source; the others follow.
         batch_tokens: source tokens decoded at once, padding and the beam's copies included; at least one sentence.
         device: where the decoder is.
     """
     options = options or SearchOptions()
     results: list[list[Hypothesis]] = [[] for _ in sources]
-    for batch in by_length([len(source) for source in sources], batch_tokens // options.beam):
+    copies = options.sampling.samples if options.sampling else options.beam
+    for batch in by_length([len(source) for source in sources], batch_tokens // copies):
         lengths = torch.tensor([len(sources[index]) for index in batch])
         padded = torch.full((len(batch), int(lengths.max())), PAD)
         for row, index in enumerate(batch):
             padded[row, : len(sources[index])] = torch.tensor(sources[index])
         is_padded = bool((lengths != padded.shape[1]).any())
-        found = generate(decoder, padded.to(device), lengths.to(device) if is_padded else None, options)
+        found = generate(
+            decoder,
+            padded.to(device),
+            lengths.to(device) if is_padded else None,
+            options,
+            controls=controls,
+            phrases=phrases,
+            sentences=[first + index for index in batch],
+        )
         for index, hypotheses in zip(batch, found, strict=True):
             results[index] = hypotheses
     return results
