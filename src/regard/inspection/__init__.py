@@ -17,16 +17,21 @@ from regard.inspection.alignment import (
 from regard.inspection.attention import AttentionMaps, Kind, kind_from_path, watch_attention
 from regard.inspection.drawings import draw_mask, draw_weights
 from regard.inspection.formulas import Formula, formula_of
+from regard.inspection.ledger import Amounts, CacheBytes, Entry, Ledger, cache_bytes, ledger
 from regard.inspection.trace import Candidate, GradientFacts, TensorFacts, Visit, Walk, top_candidates, trace
 
 __all__ = [
+    "Amounts",
     "AttentionMaps",
+    "CacheBytes",
     "Candidate",
+    "Entry",
     "Formula",
     "GradientFacts",
     "HeadChoice",
     "HeadSummary",
     "Kind",
+    "Ledger",
     "Link",
     "TensorFacts",
     "Visit",
@@ -35,11 +40,13 @@ __all__ = [
     "alignment_error_rate",
     "attention_rollout",
     "best_head",
+    "cache_bytes",
     "draw_mask",
     "draw_weights",
     "formula_of",
     "from_pharaoh",
     "kind_from_path",
+    "ledger",
     "summarise_heads",
     "to_pharaoh",
     "top_candidates",

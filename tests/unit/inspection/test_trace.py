@@ -117,6 +117,8 @@ def test_gradients_are_told_and_the_callers_own_are_not_touched() -> None:
     assert first.norm == pytest.approx(math.sqrt((1 + 4) * 25))
     assert (first.num_dead, first.num_units, first.num_bad) == (1, 3, 0)
     assert last.norm == pytest.approx(5.0)
+    half = trace(chain, torch.tensor([[3.0, 0.0]]), loss=lambda y: y.sum()).gradients[0]
+    assert half.num_dead == 2, "a row with one gradient that is not zero is alive"
     assert (unused.norm, unused.num_dead) == (None, 2)
     assert all(p.grad is None for p in chain.parameters())
     with pytest.raises(InputError, match=r"one number that depends on the parameters, but gives \[2, 1\] with"):
