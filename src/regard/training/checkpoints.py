@@ -92,7 +92,7 @@ class Checkpoints:
         newest = self.newest()
         if newest is None:
             raise FolderError(f"{self.folder} holds no checkpoint yet; train first")
-        state = State(**json.loads(newest.read("state.json"))["state"])
+        state = State.from_json(json.loads(newest.read("state.json"))["state"])
         there = self.updates()
         best = [update for _, update in state.best if update in there]
         last = [update for update in state.saved if update in there] or there[-1:]

@@ -224,7 +224,7 @@ class _Run:
     def _resume(self, sealed: Sealed) -> None:
         content = json.loads(sealed.read("state.json"))
         refuse_changes(content["fingerprint"], self.fingerprint)
-        self.state = s = State(**content["state"])
+        self.state = s = State.from_json(content["state"])
         self.began -= json.loads(sealed.read("clock.json"))["seconds"]
         load_tensors(self.objective, sealed.read("model.safetensors"))
         self.updater.remember(from_bytes(sealed.read("optimizer.safetensors")))

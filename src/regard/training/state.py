@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,10 @@ class State:
     scale: float = 1.0
     clean: int = 0
 
-    def __post_init__(self) -> None:
-        self.best = [(value, update) for value, update in self.best]  # JSON has lists only
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> State:
+        """Return the state whose fields were stored as JSON, which has lists only."""
+        return cls(**{**fields, "best": [(float(value), update) for value, update in fields["best"]]})
 
 
 @dataclass(frozen=True)
