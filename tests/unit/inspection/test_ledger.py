@@ -56,7 +56,7 @@ def test_own_amounts_sum_to_the_total_in_all_columns() -> None:
 
 
 def test_flops_are_torchs_own_on_the_plain_path() -> None:
-    model = nn.Transformer(D, H, 2, 3, F_, batch_first=True)
+    model = nn.Transformer(D, H, 2, 3, F_, batch_first=True).eval()  # without dropout, or torch takes its plain path
     source, target = torch.randn(B, S, D), torch.randn(B, T, D)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(source, target)
@@ -80,13 +80,15 @@ def test_activations_are_what_the_backward_keeps() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.map = nn.Linear(D, F_)
+            self.last = nn.Linear(F_, 2)
 
         def forward(self, x: Tensor) -> Tensor:
-            return F.relu(self.map(x))
+            return self.last(F.relu(self.map(x)))
 
     books = ledger(Chain(), torch.randn(B, D))
     assert books.at("map").own.activations == 4 * B * D  # its input, for the gradient of the weight
     assert books.at("").own.activations == 4 * B * F_  # the result of the ReLU
+    assert books.at("last").own.activations == 0  # its input is that result, its weight is no activation
     one_more = ledger(Chain(), torch.randn(2 * B, D))
     assert one_more.total.activations == 2 * books.total.activations
 
