@@ -36,8 +36,9 @@ Hear = Callable[[str, Tensor], None]
 def attach(model: nn.Module, hear: Hear) -> ExitStack:
     """Listen to every attention inside ``model`` until the returned stack is closed."""
     listening = ExitStack()
+    speaking: list[nn.Module] = []
     try:
-        _attach(model, "", hear, listening)
+        _attach(model, "", hear, listening, speaking)
     except BaseException:
         listening.close()
         raise
@@ -65,19 +66,28 @@ def softmax_weights(
     return scores.softmax(dim=-1).masked_fill(nowhere, 0.0)
 
 
-def _attach(module: nn.Module, path: str, hear: Hear, listening: ExitStack) -> None:
+def _attach(module: nn.Module, path: str, hear: Hear, listening: ExitStack, speaking: list[nn.Module]) -> None:
+    """Listen inside ``module``; ``speaking`` are the modules that tell by themselves and are running now."""
     name = path or type(module).__name__
     if isinstance(module, Listened):
         listening.callback(module.listen(lambda weights: hear(name, weights)))
+        _note_when_running(module, speaking, listening)
     elif isinstance(module, nn.MultiheadAttention):
         _listen_to_multihead(module, name, hear, listening)
     elif isinstance(module, nn.TransformerEncoderLayer):
         _listen_to_encoder_layer(module, path, hear, listening)
     elif any(isinstance(part, Listened | nn.MultiheadAttention) for part in module.modules()):
         for child_name, child in module.named_children():
-            _attach(child, f"{path}.{child_name}" if path else child_name, hear, listening)
+            _attach(child, f"{path}.{child_name}" if path else child_name, hear, listening, speaking)
     else:
-        _overhear(module, path, hear, listening)
+        _overhear(module, path, hear, listening, speaking)
+
+
+def _note_when_running(module: nn.Module, running: list[nn.Module], listening: ExitStack) -> None:
+    before = module.register_forward_pre_hook(lambda _module, _args: running.append(module))
+    after = module.register_forward_hook(lambda _module, _args, _output: running.remove(module), always_call=True)
+    listening.callback(before.remove)
+    listening.callback(after.remove)
 
 
 # ---- torch.nn ------------------------------------------------------------------------------------------------------
@@ -197,10 +207,13 @@ def _additive(mask: Tensor) -> Float[Tensor, "..."]:
 # ---- any other module ----------------------------------------------------------------------------------------------
 
 
-def _overhear(module: nn.Module, path: str, hear: Hear, listening: ExitStack) -> None:
-    """Overhear what runs inside ``module``: who runs is known from hooks, what it computes from the calls it makes."""
+def _overhear(module: nn.Module, path: str, hear: Hear, listening: ExitStack, speaking: list[nn.Module]) -> None:
+    """Overhear what runs inside ``module``: who runs is known from hooks, what it computes from the calls it makes.
+
+    A module may be handed another to call, as a residual is handed its sublayer; what tells by itself is heard once.
+    """
     running: list[str] = []
-    tap = _AttentionTap(lambda weights: hear(running[-1], weights))
+    tap = _AttentionTap(lambda weights: None if speaking else hear(running[-1], weights))
 
     def enter(name: str) -> None:
         if not running:
