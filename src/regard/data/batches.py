@@ -38,7 +38,8 @@ class TokenBatches:
         shuffle: False gives the same batches each epoch, shortest first, without weights: for validation.
         noise: what is changed in an example each time that it is seen.
         workers: processes that make batches ahead of time; 0 makes them when asked.
-        shard: (rank, ranks): this process takes every ``ranks``-th batch; all ranks get equally many.
+        shard: (rank, ranks): this process takes every ``ranks``-th batch. All ranks get equally many, so that none
+            waits for another: large batches are halved, and where all have one row, fewer than ``ranks`` are left out.
 
     Raises:
         DataError: an example does not fit in the budget, or there are fewer examples than ranks.
@@ -125,7 +126,10 @@ class TokenBatches:
         batches = np.arange(len(bounds) - 1)
         if self._shuffle:
             draw.shuffle(batches)
-        return _Plan(examples, bounds, batches[self._rank :: self._ranks])
+        each = len(batches) // self._ranks
+        if each == 0:
+            raise DataError(f"{len(examples)} examples are too few to share among {self._ranks} processes")
+        return _Plan(examples, bounds, batches[self._rank :: self._ranks][:each])
 
     def _seen(self, epoch: int) -> Indices:
         """Return the examples of ``epoch``, as often as their weight says: over 1/w epochs each is seen once."""
@@ -187,10 +191,9 @@ def _cut(widths: Indices, max_tokens: int, max_sentences: int) -> Indices:
 
 
 def _even_out(bounds: Indices, ranks: int) -> Indices:
-    """Halve the batches with most rows until every rank gets equally many, so that none waits for another."""
-    missing = -(len(bounds) - 1) % ranks
-    rows = np.diff(bounds)
-    halved = np.argsort(-rows, kind="stable")[:missing]
-    if missing and (len(halved) < missing or rows[halved].min() < 2):
-        raise DataError(f"{int(rows.sum())} examples are too few to share among {ranks} processes")
-    return np.sort(np.concatenate([bounds, bounds[halved] + rows[halved] // 2]))
+    """Halve the batches with most rows until their number divides by ``ranks``, or all have one row."""
+    while (missing := -(len(bounds) - 1) % ranks) and (rows := np.diff(bounds)).max() > 1:
+        halved = np.argsort(-rows, kind="stable")[:missing]
+        halved = halved[rows[halved] > 1]
+        bounds = np.sort(np.concatenate([bounds, bounds[halved] + rows[halved] // 2]))
+    return bounds

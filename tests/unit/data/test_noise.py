@@ -1,0 +1,127 @@
+"""Noise: other each time, the same for the same seed, epoch and example, and never in what must be predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.unit.data.test_raw import jsonl
+from tests.unit.data.tokenizers.test_sentencepiece import corpus as sentences
+
+from regard.data import (
+    ByteTokenizer,
+    EncodedCorpus,
+    FilterOptions,
+    NoiseOptions,
+    Pair,
+    TokenBatches,
+    encode_corpus,
+    open_raw,
+    train_sentencepiece,
+)
+from regard.data.noise import NoisyExamples
+from regard.errors import InputError, RecipeError
+from regard.protocols import UNK
+
+WORDS_DROPPED = NoiseOptions(source_word_dropout=0.3, target_word_dropout=0.2)
+CUT_ANEW = NoiseOptions(source_sampling=0.1, target_sampling=0.2)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> EncodedCorpus:
+    folder = tmp_path_factory.mktemp("noise")
+    pairs = [Pair(a, b, "de") for a, b in zip(sentences(211, seed=5), sentences(211, seed=7), strict=True)]
+    source = train_sentencepiece(sentences(), vocab_size=317, tags=["de"]).tokenizer
+    target = train_sentencepiece(sentences(), vocab_size=331, model_type="bpe").tokenizer
+    raw = open_raw([jsonl(folder / "x.jsonl", pairs)], folder / "cache")
+    return encode_corpus(raw, source, target, folder / "cache", filters=FilterOptions())
+
+
+def seen(corpus: EncodedCorpus, options: NoiseOptions, *, epoch: int, seed: int = 1) -> list[tuple[list[int], ...]]:
+    examples = NoisyExamples(corpus, options, seed)
+    return [tuple(list(map(int, side)) for side in examples.see(epoch, i, room=999)) for i in range(len(corpus))]
+
+
+@pytest.mark.parametrize("options", [WORDS_DROPPED, CUT_ANEW])
+def test_noise_depends_on_seed_epoch_and_example_alone(corpus: EncodedCorpus, options: NoiseOptions) -> None:
+    first = seen(corpus, options, epoch=0)
+    backwards = NoisyExamples(corpus, options, 1)
+    for i in reversed(range(len(corpus))):
+        assert tuple(list(map(int, side)) for side in backwards.see(0, i, room=999)) == first[i]
+    for other in (
+        seen(corpus, options, epoch=1),
+        seen(corpus, options, epoch=0, seed=2),
+        seen(corpus, NoiseOptions(), epoch=0),
+    ):
+        assert sum(a != b for a, b in zip(first, other, strict=True)) > len(corpus) // 2
+
+
+def test_no_two_draws_repeat_across_epochs_and_workers(corpus: EncodedCorpus) -> None:
+    prints = []
+    for epoch in range(3):
+        batches = TokenBatches(corpus, max_tokens=409, noise=WORDS_DROPPED, workers=2).epoch(epoch)
+        for batch in batches:
+            for row, example in zip(batch.source == UNK, batch.example_ids, strict=True):
+                if len(corpus.source_ids(example)) > 20:  # short ones repeat by chance
+                    prints.append(tuple(row.tolist()))
+    assert len(prints) > 150
+    assert len(set(prints)) == len(prints)
+
+
+def test_words_are_dropped_at_their_rate_where_they_may(corpus: EncodedCorpus) -> None:
+    rows = seen(corpus, WORDS_DROPPED, epoch=0)
+    for i, (source, target, read) in enumerate(rows):
+        clean = corpus.source_ids(i).tolist()
+        assert target == corpus.target_ids(i).tolist()
+        assert source[0] == clean[0] == corpus.source_tokenizer.tag_id("de")
+        assert all(a in (b, UNK) for a, b in zip(source, clean, strict=True))
+        assert all(a in (b, UNK) for a, b in zip(read, target, strict=True))
+    words = [word for source, _, _ in rows for word in source[1:]]
+    # 4 standard deviations of a share of 0.3 among this many
+    assert abs(words.count(UNK) / len(words) - 0.3) < 4 * np.sqrt(0.3 * 0.7 / len(words))
+    read = [word for _, _, side in rows for word in side]
+    assert abs(read.count(UNK) / len(read) - 0.2) < 4 * np.sqrt(0.2 * 0.8 / len(read))
+
+
+def test_pieces_cut_anew_spell_the_same_text(corpus: EncodedCorpus) -> None:
+    for i, (source, target, read) in enumerate(seen(corpus, CUT_ANEW, epoch=0)):
+        assert source[0] == corpus.source_tokenizer.tag_id("de")
+        assert (corpus.source_tokenizer.decode(source), corpus.target_tokenizer.decode(target)) == corpus.pair(i)
+        assert read == target
+
+
+def test_the_budget_holds_and_the_stored_pieces_seldom_have_to_stand_in(corpus: EncodedCorpus) -> None:
+    free = seen(corpus, CUT_ANEW, epoch=0)
+    stood_in = 0
+    for batch in TokenBatches(corpus, max_tokens=409, noise=CUT_ANEW).epoch(0):
+        assert batch.source.shape[0] * max(batch.source.shape[1], batch.target_in.shape[1]) <= 409
+        for row, example in zip(batch.source.tolist(), batch.example_ids, strict=True):
+            ids = row[: row.index(3)]
+            if ids != free[example][0]:
+                assert ids == corpus.source_ids(example).tolist()
+                stood_in += 1
+    assert stood_in < len(corpus) // 4
+
+
+def test_without_noise_examples_are_as_stored(corpus: EncodedCorpus) -> None:
+    for i, (source, target, read) in enumerate(seen(corpus, NoiseOptions(), epoch=0)):
+        assert (source, target, read) == (corpus.source_ids(i).tolist(), *[corpus.target_ids(i).tolist()] * 2)
+
+
+def test_tokenizers_with_one_way_refuse_at_the_start(tmp_path: Path) -> None:
+    raw = open_raw([jsonl(tmp_path / "x.jsonl", [Pair("a", "b")])], tmp_path / "cache")
+    corpus = encode_corpus(raw, ByteTokenizer(), ByteTokenizer(), tmp_path / "cache", filters=FilterOptions())
+    with pytest.raises(InputError, match="a byte tokenizer has one way"):
+        TokenBatches(corpus, max_tokens=99, noise=NoiseOptions(target_sampling=0.1))
+
+
+def test_options_out_of_range_are_named() -> None:
+    for arguments in (
+        {"source_word_dropout": 1.0},
+        {"target_word_dropout": -0.1},
+        {"source_sampling": 0.0},
+        {"target_sampling": 1.5},
+    ):
+        with pytest.raises(RecipeError, match=f"`{next(iter(arguments))}`"):
+            NoiseOptions(**arguments)
