@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -100,7 +101,7 @@ def build_columns(folder: Path) -> Iterator[ColumnsBuilder]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
-        building = folder.with_name(f".{folder.name}.{os.getpid()}")
+        building = folder.with_name(f"{_temporary(folder)}{os.getpid()}")
         building.mkdir()
     except OSError as error:
         raise TrainingError(f"the cache folder {folder.parent} cannot be written ({error.strerror})") from None
@@ -109,9 +110,7 @@ def build_columns(folder: Path) -> Iterator[ColumnsBuilder]:
             builder = ColumnsBuilder(building, files)
             yield builder
             builder.finish()
-        if open_columns(folder) is None:  # else another run was faster, and made the same
-            shutil.rmtree(folder, ignore_errors=True)
-            building.rename(folder)
+        _give_name(building, folder)
     except OSError as error:
         raise TrainingError(f"the cache folder {folder.parent} cannot be written ({error.strerror})") from None
     finally:
@@ -152,9 +151,25 @@ def open_columns(folder: Path) -> Columns | None:
         return None
 
 
+def _give_name(building: Path, folder: Path) -> None:
+    """Rename, unless another process was faster and has made the same."""
+    if open_columns(folder) is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            building.rename(folder)
+        except OSError:
+            if open_columns(folder) is None:
+                raise
+
+
+def _temporary(folder: Path) -> str:
+    """Return what the names of all builds of ``folder`` on this machine begin with; the process id follows."""
+    return f".{folder.name}.{platform.node()}."
+
+
 def _sweep(folder: Path) -> None:
     """Remove what builds of ``folder`` by processes that are no more have left."""
-    for left in folder.parent.glob(f".{folder.name}.*"):
+    for left in folder.parent.glob(f"{_temporary(folder)}*"):
         pid = left.name.rpartition(".")[2]
         if pid == str(os.getpid()) or not _alive(pid):
             shutil.rmtree(left, ignore_errors=True)

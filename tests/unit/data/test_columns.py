@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -71,10 +72,22 @@ with build_columns(Path({str(tmp_path / "x")!r})) as builder:
 
 
 def test_the_build_of_a_living_process_is_left_alone(tmp_path: Path) -> None:
-    others = tmp_path / f".x.{os.getppid()}"
+    others = tmp_path / f".x.{platform.node()}.{os.getppid()}"
     others.mkdir()
     build(tmp_path / "x", [3])
     assert others.exists()
+
+
+def test_the_slower_of_two_builds_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with build_columns(tmp_path / "x") as builder:
+        builder.column("a", "int64").append(7)
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        build(tmp_path / "x", [3])
+        monkeypatch.undo()
+    columns = open_columns(tmp_path / "x")
+    assert columns is not None
+    assert columns["a"].tolist() == [3]
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_a_folder_that_is_not_whole_is_built_anew(tmp_path: Path) -> None:
