@@ -104,7 +104,7 @@ class Dropout:
     def __post_init__(self) -> None:
         for place, share in asdict(self).items():
             if not 0 <= share < 1:
-                raise RecipeError(f"dropout.{place} must be at least 0 and below 1, but is {share}")
+                raise RecipeError(f"model.dropout.{place} must be at least 0 and below 1, but is {share}")
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,11 @@ def _read(kind: Any, data: Any, where: str) -> Any:
 def _value(hint: Any, value: Any, where: str) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):  # the only union of a spec is that of positions, told apart by `kind`
-        word = str(value.get("kind") if isinstance(value, Mapping) else value)
+        if not isinstance(value, Mapping):
+            raise RecipeError(f"{where} must be a table, but is {value!r}")
+        if "kind" not in value:
+            raise RecipeError(f"{where}.kind is missing; valid: {', '.join(sorted(POSITIONS))}")
+        word = str(value["kind"])
         if word not in POSITIONS:
             raise RecipeError(f"{where} = {word!r} is unknown{nearest(word, POSITIONS)}")
         return _read(POSITIONS[word], value, where)
