@@ -130,7 +130,8 @@ def train_sentencepiece(
     Args:
         lines: the training text; empty lines do not count.
         vocab_size: ids, specials and the 256 bytes of ``byte_fallback`` included, tags not.
-        exact_size: refuse text too small for ``vocab_size``; False takes the largest vocabulary it gives.
+        exact_size: refuse text too small, or with too many characters, for ``vocab_size``; False takes the largest
+            vocabulary that the text gives, or twice what its characters need.
         model_type: ``unigram`` or ``bpe``.
         normalization: ``identity`` or ``nfkc``.
         character_coverage: share of all characters of the text that get their own piece.
@@ -149,12 +150,13 @@ def train_sentencepiece(
             f"all {sieve.lines:,} lines are over {_LONGEST_LINE:,} bytes long" if sieve.lines else "it holds no text"
         )
         raise DataError(f"no tokenizer can be trained on this corpus: {reason}")
-    written = io.BytesIO()
-    try:
+
+    def learn(size: int) -> bytes:
+        written = io.BytesIO()
         spm.SentencePieceTrainer.train(
             sentence_iterator=iter(sample),
             model_writer=written,
-            vocab_size=vocab_size,
+            vocab_size=size,
             hard_vocab_limit=False,  # the size is checked below, where it can be told in words
             model_type=model_type,
             normalization_rule_name=normalization,
@@ -169,14 +171,21 @@ def train_sentencepiece(
             num_threads=_THREADS,
             minloglevel=2,
         )
+        return written.getvalue()
+
+    try:
+        model = learn(vocab_size)
     except RuntimeError as error:
-        if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
+        found = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+        if not found:
+            raise DataError(f"sentencepiece could not learn from this corpus: {error}") from None
+        if exact_size:
             raise RecipeError(
                 f"`vocab_size` must be at least {found[1]} for the characters of this text, but is {vocab_size}; "
                 "or lower `character_coverage`"
             ) from None
-        raise DataError(f"sentencepiece could not learn from this corpus: {error}") from None
-    tokenizer = SentencePieceTokenizer(written.getvalue(), tags)
+        model = learn(2 * int(found[1]))  # as many pieces of several characters as characters
+    tokenizer = SentencePieceTokenizer(model, tags)
     size = len(tokenizer) - len(tokenizer.tags)
     if exact_size and size < vocab_size:
         raise DataError(

@@ -125,6 +125,14 @@ def test_a_size_too_small_for_the_characters_tells_the_smallest() -> None:
     assert len(train_sentencepiece(corpus(), vocab_size=smallest).tokenizer) == smallest
 
 
+def test_a_size_that_need_not_be_exact_makes_room_for_many_characters() -> None:
+    draw = random.Random(1)
+    lines = ["".join(chr(0x4E00 + min(int(draw.expovariate(0.01)), 900)) for _ in range(20)) for _ in range(300)]
+    tokenizer = train_sentencepiece(lines, vocab_size=307, exact_size=False).tokenizer
+    assert len(tokenizer) > 600
+    assert tokenizer.decode(tokenizer.encode(lines[0])) == lines[0]
+
+
 def test_lines_too_long_to_learn_from_are_counted(capfd: pytest.CaptureFixture[str]) -> None:
     trained = train_sentencepiece([*corpus(), "", "x" * 1_000_000, "水" * 1398], vocab_size=317)
     assert (trained.lines, trained.skipped_long) == (309, 2)  # 水 has three bytes: 4,194
