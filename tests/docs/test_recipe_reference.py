@@ -1,0 +1,75 @@
+"""docs/guide/recipe.md lists every key of a recipe, as the options' own docstrings describe them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+
+from regard.data import FilterOptions, NoiseOptions, TokenizerOptions
+from regard.evaluation import EvaluationOptions
+from regard.generation import SearchOptions
+from regard.models import Dropout, TransformerSpec
+from regard.runs.recipe import Corpus, DataOptions
+from regard.training import TrainingOptions
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "recipe.md"
+TABLES = {
+    "[data]": DataOptions,
+    "[[data.corpora]]": Corpus,
+    "[data.filters]": FilterOptions,
+    "[data.noise]": NoiseOptions,
+    "[tokenizer]": TokenizerOptions,
+    "[model]": TransformerSpec,
+    "[model.dropout]": Dropout,
+    "[training]": TrainingOptions,
+    "[generation]": SearchOptions,
+    "[evaluation]": EvaluationOptions,
+}
+HEAD = """# Every key of a recipe
+
+A recipe is a TOML file of these tables. Whatever is left out has the default given here, or one that fits the size of
+the text, as `regard train` then says. `[model]` also takes `preset`: `tiny`, `small`, `base` or `big`; the defaults
+below are those of `base`.
+
+"""
+
+
+def described(options: type) -> dict[str, str]:
+    """Return attribute -> description from the ``Attributes:`` section of a docstring."""
+    section = (options.__doc__ or "").partition("Attributes:")[2]
+    entries = re.split(r"\n {8}(?=\w+: )", section)
+    found = {}
+    for entry in entries[1:]:
+        name, _, text = entry.partition(": ")
+        found[name] = " ".join(text.split()).replace("``", "`").replace("|", "\\|")
+    return found
+
+
+def default(item: Field) -> str:
+    if item.default is not MISSING:
+        return "" if item.default is None else f"`{json.dumps(item.default)}`"  # which is TOML, for what options hold
+    return ""
+
+
+def page() -> str:
+    text = HEAD
+    for title, options in TABLES.items():
+        words = described(options)
+        text += f"## `{title}`\n\n| key | default | what |\n|---|---|---|\n"
+        for item in fields(options):
+            if title == "[model]" and item.name in ("source_vocab", "target_vocab"):
+                continue
+            assert item.name in words, f"{options.__name__}.{item.name} is not described"
+            text += f"| `{item.name}` | {default(item)} | {words[item.name]} |\n"
+        text += "\n"
+    return text.rstrip("\n") + "\n"
+
+
+def test_the_page_lists_every_key() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "out of date; run: python tests/docs/test_recipe_reference.py"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
