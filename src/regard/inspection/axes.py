@@ -17,8 +17,9 @@ def infer_sizes(model: nn.Module, inputs: Sequence[object]) -> dict[str, int]:
     tensors = [x for x in inputs if isinstance(x, Tensor) and x.dim() >= 2]
     if tensors:
         sizes["B"], sizes["S"] = tensors[0].shape[:2]
-    if len(tensors) > 1:
-        sizes["T"] = tensors[1].shape[1]
+    targets = [x for x in tensors[1:] if x.dim() == tensors[0].dim() and x.dtype == tensors[0].dtype]  # not the masks
+    if targets:
+        sizes["T"] = targets[0].shape[1]
 
     linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
     widths = Counter(

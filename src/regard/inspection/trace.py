@@ -147,7 +147,8 @@ def trace(
     Raises:
         InputError: ``loss`` gives something without a gradient.
     """
-    known = infer_sizes(model, [*inputs, *(named or {}).values()]) | dict(sizes or {})
+    told = [value for name, value in (named or {}).items() if "mask" not in name]
+    known = infer_sizes(model, [*inputs, *told]) | dict(sizes or {})
     look = _Look(model, known)
     masks: dict[str, Tensor] = {}
 

@@ -24,6 +24,7 @@ function visible(token) {
 
 function percent(weight) {
   const value = 100 * weight;
+  if (value > 0 && value < 0.05) return "< 0.1 %";
   return (value >= 9.95 || value === 0 ? Math.round(value) : value.toFixed(1)) + " %";
 }
 

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.inspection.report import Example, attention_page
+from regard.inspection import ledger, top_candidates, trace
+from regard.inspection.report import (
+    AttentionSection,
+    Beam,
+    BeamSection,
+    Example,
+    LedgerSection,
+    WalkSection,
+    render_page,
+)
 
 sync_api = pytest.importorskip("playwright.sync_api")
 if TYPE_CHECKING:
@@ -55,6 +64,34 @@ EXAMPLES = [
 ]
 
 
+def whole_report() -> str:
+    """A page with every tab."""
+    torch.manual_seed(0)
+    model = nn.Transformer(12, 2, 3, 1, 19, batch_first=True)
+    inputs = torch.randn(1, 7, 12), torch.randn(1, 5, 12)
+    walk = trace(model, *inputs, loss=lambda y: y.square().mean())
+    steps = [
+        [Beam("A", -0.3), Beam("The", -0.9)],
+        [Beam("dog", -0.5, 0), Beam("cat", -1.1, 1)],
+        [Beam("</s>", -0.6, 0, finished=True), Beam("runs", -1.2, 1)],
+    ]
+    candidates = top_candidates(torch.tensor([0.0, 2.0]), lambda ids: [["no", "yes"][i] for i in ids])
+    sections = [
+        AttentionSection(EXAMPLES),
+        WalkSection(walk, candidates),
+        LedgerSection(ledger(model, *inputs)),
+        BeamSection(steps),
+    ]
+    return render_page("Look", sections)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file: Path = tmp_path_factory.mktemp("report") / "look.html"
+    file.write_text(whole_report(), encoding="utf-8")
+    return file
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_api.sync_playwright() as playwright:
@@ -64,16 +101,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
-    file = tmp_path / "look.html"
-    file.write_text(attention_page("Look", EXAMPLES), encoding="utf-8")
+def page(browser: Browser, report: Path) -> Iterator[Page]:
     complaints: list[str] = []
     shown = browser.new_page(viewport={"width": 1280, "height": 1000})
     shown.on("console", lambda message: complaints.append(message.text))
     shown.on("pageerror", lambda error: complaints.append(str(error)))
     shown.on("dialog", lambda dialog: complaints.append(dialog.message))
     shown.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
-    shown.goto(file.as_uri())
+    shown.goto(report.as_uri())
     yield shown
     shown.close()
     assert complaints == []
@@ -81,7 +116,7 @@ def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
 
 def looks(page: Page) -> str:
     """What the page says of the chosen token, without line breaks."""
-    return " ".join(page.inner_text(".looks").split())
+    return " ".join(page.inner_text(".weave .looks").split())
 
 
 def test_hovering_a_target_token_shows_where_it_looked_and_a_source_token_who_looked(page: Page) -> None:
@@ -180,3 +215,48 @@ def test_two_hundred_tokens_fit_the_page_and_scroll_inside_it(page: Page) -> Non
 def test_one_token_and_a_blank_one(page: Page) -> None:
     page.click(".examples button:nth-child(4)")
     assert looks(page) == "␣ looks at A 100 %"
+
+
+def test_the_walk_is_followed_module_by_module(page: Page) -> None:
+    page.click("#tab-1")
+    # what shape enters layer 3?
+    row = page.locator('#section-1 tr[data-path="encoder.layers.2"]')
+    assert row.locator(".name span").inner_text() == "TransformerEncoderLayer 3"
+    assert row.locator("td").nth(1).inner_text() == "[B=1, S=7, D=12]"
+    row.click()
+    assert page.inner_text(".detail h2") == "TransformerEncoderLayer 3"
+    assert page.inner_text(".detail .formula") == "self-attention, then feed-forward"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".detail h2") == "self_attn"
+    assert page.locator(".detail canvas").count() == 1
+    assert "in_proj_weight" in page.inner_text(".detail")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert page.locator('#section-1 tr[data-path="encoder.layers.2.self_attn"]').is_hidden()
+    assert " ".join(page.inner_text(".aside .looks").split()).endswith("yes 88 % (logit 2) no 12 % (logit 0)")
+
+
+def test_the_ledger_says_where_the_parameters_sit(page: Page) -> None:
+    page.click("#tab-2")
+    sentence = page.locator("#section-2 .lead")
+    assert sentence.inner_text().startswith("Transformer: ")
+    page.click('#section-2 tr[data-path="encoder"]')
+    assert "of all" in sentence.inner_text()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert sentence.inner_text().startswith("encoder.layers: ")
+
+
+def test_a_hypothesis_is_followed_through_the_beam(page: Page) -> None:
+    page.focus("#tab-0")
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text(".hypothesis") == "A dog </s>"
+    assert page.inner_text("#section-3 .note") == "Step 3 of 3, rank 1, score -0.600, finished"
+    page.click('.beam .token:has-text("runs")')
+    assert page.inner_text(".hypothesis") == "The cat runs"
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowUp")
+    assert page.inner_text(".hypothesis") == "A dog"
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".hypothesis") == "A dog </s>"

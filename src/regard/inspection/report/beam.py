@@ -1,0 +1,58 @@
+"""How did the search get there? The data of the report's beam section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import InputError
+
+
+@dataclass(frozen=True)
+class Beam:
+    """One hypothesis after one step.
+
+    Attributes:
+        token: What this step added, as it shall be read.
+        score: What hypotheses are ranked by.
+        parent: The rank, from 0, in the step before of the hypothesis it goes on from; None in the first.
+        finished: Whether it ended here.
+    """
+
+    token: str
+    score: float
+    parent: int | None = None
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class BeamSection:
+    """The beam tab.
+
+    Attributes:
+        steps: Per step its hypotheses, the best first.
+        name: The tab's name.
+    """
+
+    steps: Sequence[Sequence[Beam]]
+    name: str = "Beam"
+
+    def data(self) -> dict[str, Any]:
+        """Return the section as the page reads it. Raises InputError on an empty step or a parent that is not there."""
+        if not self.steps or not all(self.steps):
+            raise InputError("a beam must have at least one step, and each step at least one hypothesis")
+        ranks = 0
+        for number, step in enumerate(self.steps, 1):
+            for beam in step:
+                if beam.parent is not None and not 0 <= beam.parent < ranks:
+                    raise InputError(f"step {number} goes on from rank {beam.parent}, but the one before has {ranks}")
+            ranks = len(step)
+        return {
+            "type": "beam",
+            "name": self.name,
+            "steps": [
+                [{"token": b.token, "score": b.score, "parent": b.parent, "finished": b.finished} for b in step]
+                for step in self.steps
+            ],
+        }

@@ -1,0 +1,74 @@
+// The walk: every call in order; the chosen one with its formula, tensors, mask and gradients.
+
+views.walk = (section, host) => {
+  const detail = el("div", { class: "card detail", "aria-live": "polite" });
+  const number = (value) => (value === null ? "–" : Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(1) : String(Number(value.toPrecision(3))));
+  const milliseconds = (seconds) => `${Number((1000 * seconds).toPrecision(2))} ms`;
+  const axesOf = (tensors) => tensors.map((tensor) => `[${tensor.axes}]`).join("  ");
+
+  function tensorTable(title, tensors) {
+    if (!tensors.length) return null;
+    const bad = (tensor) => tensor.nan + tensor.inf;
+    return el("div", {}, el("h3", {}, title), el("table", { class: "facts-table" },
+      el("tr", {}, ...["axes", "type", "mean", "std", "min", "max", "NaN/∞"].map((name) => el("th", {}, name))),
+      ...tensors.map((tensor) => el("tr", {}, el("td", { class: "axes" }, `[${tensor.axes}]`), el("td", {}, tensor.dtype),
+        ...["mean", "std", "low", "high"].map((name) => el("td", { class: "number" }, number(tensor[name]))),
+        el("td", { class: bad(tensor) ? "number wrong" : "number" }, String(bad(tensor)))))));
+  }
+  function maskPicture(mask) {
+    const canvas = el("canvas", { role: "img", "aria-label": "mask: queries × keys" });
+    const [on, off] = ["--ramp-2", "--ramp-0"].map((name) => getComputedStyle(document.documentElement).getPropertyValue(name));
+    canvas.width = mask.columns;
+    canvas.height = mask.rows;
+    const context = canvas.getContext("2d");
+    const bits = Uint8Array.from(atob(mask.data), (c) => c.charCodeAt(0));
+    for (let i = 0; i < mask.rows * mask.columns; i++) {
+      context.fillStyle = (bits[i >> 3] >> (7 - (i & 7))) & 1 ? on : off;
+      context.fillRect(i % mask.columns, Math.floor(i / mask.columns), 1, 1);
+    }
+    const scale = Math.max(1, Math.min(14, Math.floor(220 / Math.max(mask.rows, mask.columns))));
+    canvas.style.cssText = `width:${mask.columns * scale}px;height:${mask.rows * scale}px`;
+    return el("div", {}, el("h3", {}, "Mask: row sees column"), canvas);
+  }
+  function gradientTable(gradients) {
+    if (!gradients.length) return null;
+    return el("div", {}, el("h3", {}, "Gradients"), el("table", { class: "facts-table" },
+      el("tr", {}, ...["parameter", "norm", "rows without"].map((name) => el("th", {}, name))),
+      ...gradients.map((g) => el("tr", {}, el("td", {}, g.path), el("td", { class: "number" }, number(g.norm)),
+        el("td", { class: g.dead ? "number wrong" : "number" }, `${g.dead} of ${g.units}`)))));
+  }
+  let shown = null;
+  function show(visit) {
+    shown = visit;
+    const own = (path) => path.startsWith(visit.path === "" ? "" : `${visit.path}.`) && !path.slice(visit.path.length + (visit.path ? 1 : 0)).includes(".");
+    detail.replaceChildren(
+      el("h2", {}, nameOfModule(visit.path, visit.kind)),
+      el("p", { class: "note" }, `${visit.path || "the whole model"} · ${visit.kind} · ${compact(visit.parameters)} parameters · ${milliseconds(visit.seconds)}`),
+      visit.formula ? el("p", { class: "formula" }, visit.formula) : null,
+      visit.source ? el("p", { class: "note" }, visit.source) : null,
+      ...[tensorTable("In", visit.inputs), tensorTable("Out", visit.outputs),
+        visit.path in section.masks ? maskPicture(section.masks[visit.path]) : null,
+        gradientTable(section.gradients.filter((gradient) => own(gradient.path)))].filter(Boolean));
+  }
+  themeListeners.push(() => show(shown));
+
+  const tree = treeTable({
+    rows: section.visits, label: "Calls in order", open: 2, onchoose: show,
+    columns: [
+      { title: "In", cell: (visit) => axesOf(visit.inputs) },
+      { title: "Out", cell: (visit) => axesOf(visit.outputs) },
+      { title: "Time", number: true, cell: (visit) => milliseconds(visit.seconds) },
+    ],
+  });
+  const candidates = section.candidates.length
+    ? el("div", { class: "card looks" }, el("h3", {}, "From logits to the next token"), el("ol", {}, ...section.candidates.map(({ token, logit, probability }) => {
+      const bar = el("i");
+      bar.style.width = `${100 * probability}%`;
+      return el("li", {}, el("span", { dir: "auto" }, visible(token)), bar, el("span", {}, `${percent(probability)}  (logit ${number(logit)})`));
+    })))
+    : null;
+  host.append(el("div", { class: "split" },
+    el("div", { class: "card" }, el("div", { class: "scroll tall" }, tree.table), treeHelp()),
+    el("div", { class: "aside" }, detail, candidates)));
+  return tree.keys;
+};

@@ -1,0 +1,85 @@
+"""What happened to the tensors? The data of the report's walk section."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from regard.inspection.trace import Candidate, TensorFacts, Visit, Walk
+
+
+@dataclass(frozen=True)
+class WalkSection:
+    """The walk tab.
+
+    Attributes:
+        walk: What ``trace`` told.
+        candidates: The tokens that might come next, from ``top_candidates``.
+        name: The tab's name.
+    """
+
+    walk: Walk
+    candidates: Sequence[Candidate] = ()
+    name: str = "Walk"
+
+    def data(self) -> dict[str, Any]:
+        """Return the section as the page reads it."""
+        return {
+            "type": "walk",
+            "name": self.name,
+            "visits": [_visit_data(visit) for visit in self.walk],
+            "masks": {path: _mask_data(mask) for path, mask in self.walk.masks.items()},
+            "gradients": [
+                {"path": g.path, "norm": _finite(g.norm), "units": g.num_units, "dead": g.num_dead}
+                for g in self.walk.gradients
+            ],
+            "candidates": [
+                {"token": c.token, "logit": _finite(c.logit), "probability": c.probability} for c in self.candidates
+            ],
+        }
+
+
+def _visit_data(visit: Visit) -> dict[str, Any]:
+    return {
+        "path": visit.path,
+        "kind": visit.kind,
+        "depth": visit.depth,
+        "formula": visit.formula.text,
+        "source": visit.formula.source,
+        "inputs": [_tensor_data(tensor) for tensor in visit.inputs],
+        "outputs": [_tensor_data(tensor) for tensor in visit.outputs],
+        "seconds": round(visit.seconds, 7),
+        "parameters": visit.num_parameters,
+    }
+
+
+def _tensor_data(facts: TensorFacts) -> dict[str, Any]:
+    return {
+        "axes": facts.axes,
+        "dtype": facts.dtype,
+        "mean": _short(facts.mean),
+        "std": _short(facts.std),
+        "low": _short(facts.low),
+        "high": _short(facts.high),
+        "nan": facts.num_nan,
+        "inf": facts.num_inf,
+    }
+
+
+def _mask_data(mask: Tensor) -> dict[str, Any]:
+    bits = np.packbits(mask.numpy().reshape(-1))
+    return {"rows": mask.shape[0], "columns": mask.shape[1], "data": base64.b64encode(bits.tobytes()).decode("ascii")}
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.5g}")
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if value is not None and np.isfinite(value) else None

@@ -1,0 +1,53 @@
+"""What the walk, ledger and beam tabs are given to draw."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import InputError
+from regard.inspection import ledger, top_candidates, trace
+from regard.inspection.report import Beam, BeamSection, LedgerSection, WalkSection
+
+D = 12
+
+
+def layer() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.TransformerEncoderLayer(D, 2, 19, batch_first=True)
+
+
+def test_the_walk_as_data() -> None:
+    causal = nn.Transformer.generate_square_subsequent_mask(5)
+    walk = trace(layer(), torch.randn(1, 5, D), causal, loss=lambda y: y.square().mean())
+    logits = torch.tensor([1.0, -torch.inf, 3.0])
+    data = WalkSection(walk, top_candidates(logits, lambda ids: [f"t{i}" for i in ids])).data()
+    json.dumps(data, allow_nan=False)
+    assert data["visits"][0]["kind"] == "TransformerEncoderLayer"
+    assert data["visits"][0]["inputs"][0]["axes"] == f"B=1, S=5, D={D}"
+    mask = data["masks"]["self_attn"]
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(mask["data"]), np.uint8))[:25].reshape(5, 5)
+    assert bits.tolist() == np.tri(5, dtype=int).tolist()
+    assert {g["path"] for g in data["gradients"]} == {name for name, _ in layer().named_parameters()}
+    assert data["candidates"][2] == {"token": "t1", "logit": None, "probability": 0.0}
+
+
+def test_the_ledger_as_data() -> None:
+    data = LedgerSection(ledger(layer(), torch.randn(1, 5, D)), note="one row").data()
+    assert data["note"] == "one row"
+    assert sum(entry["own"]["flops"] for entry in data["entries"]) == data["entries"][0]["total"]["flops"] > 0
+
+
+def test_the_beam_as_data_and_its_mistakes_in_words() -> None:
+    steps = [[Beam("A", -0.3), Beam("B", -0.9)], [Beam("c", -0.5, 1, finished=True)]]
+    data = BeamSection(steps).data()
+    assert data["steps"][1] == [{"token": "c", "score": -0.5, "parent": 1, "finished": True}]
+    with pytest.raises(InputError, match="step 2 goes on from rank 2, but the one before has 2"):
+        BeamSection([steps[0], [Beam("c", -0.5, 2)]]).data()
+    with pytest.raises(InputError, match="at least one step"):
+        BeamSection([]).data()
