@@ -100,7 +100,7 @@ class TokenBatches:
 
     def make(self, epoch: int, examples: Indices) -> PairBatch:
         """Make the batch of ``examples`` as ``epoch`` sees them."""
-        room = self._max_tokens // len(examples) - 1  # longest row, EOS apart, that keeps the batch within its budget
+        room = self._max_tokens // len(examples)  # longest row that keeps the batch within its budget
         seen = [(example, self._examples.see(epoch, example, room=room)) for example in map(int, examples)]
         return collate(
             [(source, target, example) for example, (source, target, _) in seen],

@@ -22,7 +22,7 @@ from regard.data.raw import RawCorpus
 from regard.data.tokenizers.base import TextTokenizer
 from regard.errors import DataError
 
-_VERSION = 1
+_VERSION = 2
 _CHUNK = 2048  # pairs encoded at a time
 
 
@@ -33,6 +33,8 @@ class EncodedCorpus:
         source_lengths: [examples] source ids without EOS.
         target_lengths: [examples] target ids without EOS.
         report: what the filters dropped.
+        max_source_length: what the filters allow, EOS included.
+        max_target_length: the same for the target.
         source_tokenizer: makes source ids.
         target_tokenizer: makes target ids.
         raw: the text.
@@ -46,6 +48,8 @@ class EncodedCorpus:
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.report = FilterReport(**columns.facts["report"])
+        self.max_source_length: int = columns.facts["max_source_length"]
+        self.max_target_length: int = columns.facts["max_target_length"]
         self.source_lengths: npt.NDArray[np.int32] = np.diff(columns["source_offsets"]).astype(np.int32)
         self.target_lengths: npt.NDArray[np.int32] = np.diff(columns["target_offsets"]).astype(np.int32)
 
@@ -160,7 +164,11 @@ def _build(
                 target.append(clipped[1])
                 kept.append(row)
                 report.kept += 1
-        builder.facts["report"] = report.to_dict()
+        builder.facts |= {
+            "report": report.to_dict(),
+            "max_source_length": filters.max_source_length,
+            "max_target_length": filters.max_target_length,
+        }
 
 
 def _worth_encoding(

@@ -65,7 +65,8 @@ class NoisyExamples:
     def see(self, epoch: int, example: int, *, room: int) -> tuple[Ids, Ids, Ids]:
         """Return source, target, and what the decoder reads of the target, as ``epoch`` sees ``example``.
 
-        A segmentation of more than ``room`` ids is not used: the stored one takes its place.
+        A segmentation that with EOS has more than ``room`` ids, or than the filters allow, is not used: the stored one
+        takes its place.
         """
         corpus, options = self._corpus, self._options
         source: Ids = corpus.source_ids(example)
@@ -75,10 +76,10 @@ class NoisyExamples:
         draw = random.Random(f"{self._seed} {epoch} {example}")  # unlike a number, a text seeds through SHA-512
         if options.source_sampling is not None:
             cut = corpus.sampled_source(example, seed=draw.getrandbits(32), strength=options.source_sampling)
-            source = cut if len(cut) <= room else source
+            source = cut if len(cut) + 1 <= min(room, corpus.max_source_length) else source
         if options.target_sampling is not None:
             cut = corpus.sampled_target(example, seed=draw.getrandbits(32), strength=options.target_sampling)
-            target = cut if len(cut) <= room else target
+            target = cut if len(cut) + 1 <= min(room, corpus.max_target_length) else target
         source = _drop_words(source, options.source_word_dropout, draw, self._first_tag)
         return source, target, _drop_words(target, options.target_word_dropout, draw)
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from regard.data.columns import Columns, ColumnWriter, build_columns, open_columns
 from regard.data.readers import CorpusFiles, Pair
-from regard.errors import DataError, RecipeError
+from regard.errors import DataError, RecipeError, TrainingError
 
 _VERSION = 1
 
@@ -82,9 +82,7 @@ class RawCorpus:
         repeats = np.zeros(len(rows), dtype=np.bool_)
         repeats[order[1:]] = hashes[order[1:]] == hashes[order[:-1]]
         firsts: dict[int, list[int]] = {}
-        for position in np.flatnonzero(
-            np.isin(hashes, hashes[repeats])
-        ):  # few, as a rule: equal hashes, so ask the text
+        for position in np.flatnonzero(np.isin(hashes, hashes[repeats])):  # equal hashes need not be equal texts
             row, equal = int(rows[position]), firsts.setdefault(int(hashes[position]), [])
             repeats[position] = any(
                 (self.source(row), self.target(row), self.tag_of(row))
@@ -114,6 +112,8 @@ def open_raw(corpora: Sequence[CorpusFiles], cache: str | Path, *, temperature: 
         TrainingError: the cache cannot be written.
     """
     cache = Path(cache)
+    if sum("-" in files.paths for files in corpora) > 1:
+        raise DataError("only one corpus can be read from standard input; give files for the others")
     corpora = [_spooled(files, cache) for files in corpora]
     key = _key(corpora)
     folder = cache / f"text-{key[:16]}"
@@ -199,10 +199,13 @@ def _spooled(files: CorpusFiles, cache: Path) -> CorpusFiles:
     """Copy standard input to a file, since it can be read only once."""
     if "-" not in files.paths:
         return files
-    cache.mkdir(parents=True, exist_ok=True)
     spool = cache / "standard-input"
-    with spool.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with spool.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+    except OSError as error:
+        raise TrainingError(f"the cache folder {cache} cannot be written ({error.strerror})") from None
     source = str(spool) if files.source == "-" else files.source
     target = str(spool) if files.target == "-" else files.target
     return replace(files, source=source, target=target)

@@ -32,7 +32,11 @@ def corpus_of(lengths: list[tuple[int, int]], weights: dict[float, int] | None =
     for side, counts in zip(("source", "target"), zip(*lengths, strict=True), strict=True):
         offsets = np.concatenate([[0], np.cumsum(counts)])
         sides |= {side: (np.arange(offsets[-1]) % 251 + 4).astype(np.uint16), f"{side}_offsets": offsets}
-    columns = Columns(Path("ids"), sides | {"rows": np.arange(len(lengths))}, {"report": {}})
+    columns = Columns(
+        Path("ids"),
+        sides | {"rows": np.arange(len(lengths))},
+        {"report": {}, "max_source_length": 9999, "max_target_length": 9999},
+    )
     return EncodedCorpus(columns, raw, ByteTokenizer(), ByteTokenizer())
 
 

@@ -104,6 +104,18 @@ def test_the_budget_holds_and_the_stored_pieces_seldom_have_to_stand_in(corpus: 
     assert stood_in < len(corpus) // 4
 
 
+def test_pieces_cut_anew_keep_to_the_longest_length_of_the_filters(corpus: EncodedCorpus, tmp_path: Path) -> None:
+    raw, source, target = corpus.raw, corpus.source_tokenizer, corpus.target_tokenizer
+    filters = FilterOptions(max_source_length=23, max_target_length=19, overlong="clip")
+    clipped = encode_corpus(raw, source, target, tmp_path, filters=filters)
+    assert clipped.report.clipped > 50
+    rows = seen(clipped, CUT_ANEW, epoch=0)
+    assert max(len(source) for source, _, _ in rows) == 22
+    assert max(len(target) for _, target, _ in rows) == 18
+    changed = [source != clipped.source_ids(i).tolist() for i, (source, _, _) in enumerate(rows)]
+    assert sum(changed) > 20
+
+
 def test_without_noise_examples_are_as_stored(corpus: EncodedCorpus) -> None:
     for i, (source, target, read) in enumerate(seen(corpus, NoiseOptions(), epoch=0)):
         assert (source, target, read) == (corpus.source_ids(i).tolist(), *[corpus.target_ids(i).tolist()] * 2)
