@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -24,32 +24,28 @@ class JsonLog:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._file: IO[bytes] | None = None
 
     def __call__(self, event: str, facts: Mapping[str, Any]) -> None:
         """Append a line; checkpoints are not noted, because they speak for themselves."""
         if event == "saved":
             return
+        if event == "resumed":
+            self._forget(after=facts["update"], validations_after=facts["validated"])
         line = json.dumps({"event": event, **_finite(facts)}, ensure_ascii=False).encode() + b"\n"
         try:
-            if event == "resumed":
-                self._forget(after=facts["update"], validations_after=facts["validated"])
-            if self._file is None:
-                # what an earlier run of another beginning left would only confuse
-                self._file = self.path.open("wb" if event == "started" else "ab", buffering=0)
-            self._file.write(line)
-            if event == "ended":
-                self._file.close()
-                self._file = None
+            with self.path.open("wb" if event == "started" else "ab") as file:
+                file.write(line)
         except OSError as error:
             raise RegardError(f"cannot write {self.path}: {error.strerror}") from error
 
     def _forget(self, *, after: int, validations_after: int) -> None:
         """Drop the events that came after the checkpoint, and a line that was cut."""
-        if not self.path.exists():
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except OSError:  # without a log the run is as good
             return
         kept = []
-        for line in self.path.read_bytes().split(b"\n"):
+        for line in lines:
             try:
                 fact = json.loads(line)
                 limit = validations_after if fact["event"] == "validation" else after
@@ -78,7 +74,7 @@ class Progress:
         self.console = console or Console(stderr=True, highlight=False)
         self.every = every if every is not None else 0.5 if self.console.is_terminal else 10.0
         self._live: Live | None = None
-        self._pace = _Pace({}, 0, 0.0)
+        self._pace = _Pace({}, 0, 0.0, is_fresh=True)
         self._window = _Window(0.0)
 
     def __call__(self, event: str, facts: Mapping[str, Any]) -> None:
@@ -87,7 +83,8 @@ class Progress:
         match event:
             case "started" | "resumed":
                 limits = {name: facts[name] for name in ("updates", "epochs", "minutes") if facts[name]}
-                self._pace, self._window = _Pace(limits, update, seconds), _Window(seconds)
+                self._pace = _Pace(limits, update, seconds, is_fresh=event == "started")
+                self._window = _Window(seconds)
                 if event == "resumed":
                     self._print(f"going on after update {update:,}")
                 if self.console.is_terminal:
@@ -148,13 +145,20 @@ class _Window:
 class _Pace:
     """How fast this session goes, and so how long until the nearest limit."""
 
-    def __init__(self, limits: Mapping[str, float], update: int, seconds: float) -> None:
+    def __init__(self, limits: Mapping[str, float], update: int, seconds: float, *, is_fresh: bool) -> None:
         self.limits = limits
         self.first_update, self.first_seconds = update, seconds
-        self.epoch_began: dict[int, int] = {}
+        self.epoch: int | None = None
+        self.epoch_began = 0  # updates before it
+        self.epoch_length = 0
+        self.saw_epoch_begin = is_fresh
 
     def see(self, update: int, epoch: int) -> None:
-        self.epoch_began.setdefault(epoch, update)
+        if epoch != self.epoch:
+            if self.epoch is not None:
+                self.epoch_length = update - 1 - self.epoch_began if self.saw_epoch_begin else 0
+                self.saw_epoch_begin = True
+            self.epoch, self.epoch_began = epoch, update - 1
 
     def left(self, update: int, seconds: float) -> float | None:
         """Return the seconds to go, or None while nobody can know."""
@@ -164,10 +168,8 @@ class _Pace:
             ends.append(60 * self.limits["minutes"] - seconds)
         if "updates" in self.limits:
             ends.append((self.limits["updates"] - update) * per_update)
-        whole = [self.epoch_began[e + 1] - began for e, began in self.epoch_began.items() if e + 1 in self.epoch_began]
-        if "epochs" in self.limits and whole:
-            epoch = max(self.epoch_began)
-            last = self.epoch_began[epoch] + (self.limits["epochs"] - epoch) * whole[-1]
+        if "epochs" in self.limits and self.epoch is not None and self.epoch_length:
+            last = self.epoch_began + (self.limits["epochs"] - self.epoch) * self.epoch_length
             ends.append((last - update) * per_update)
         return max(min(ends), 0.0) if ends else None
 
