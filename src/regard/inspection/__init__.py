@@ -15,7 +15,7 @@ from regard.inspection.alignment import (
     word_weights,
 )
 from regard.inspection.attention import AttentionMaps, Kind, kind_from_path, watch_attention
-from regard.inspection.drawings import draw_mask, draw_weights
+from regard.inspection.drawings import draw_ledger, draw_mask, draw_walk, draw_weights
 from regard.inspection.formulas import Formula, formula_of
 from regard.inspection.ledger import Amounts, CacheBytes, Entry, Ledger, cache_bytes, ledger
 from regard.inspection.trace import Candidate, GradientFacts, TensorFacts, Visit, Walk, top_candidates, trace
@@ -41,7 +41,9 @@ __all__ = [
     "attention_rollout",
     "best_head",
     "cache_bytes",
+    "draw_ledger",
     "draw_mask",
+    "draw_walk",
     "draw_weights",
     "formula_of",
     "from_pharaoh",

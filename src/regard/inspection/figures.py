@@ -1,7 +1,7 @@
 """Pictures for paper and screen, by matplotlib (extra ``plot``): each function returns a figure to save or to show.
 
-Colours can be told apart with any eyes and in grey print: viridis for amounts, Okabe and Ito's set for lines, each line
-with a dash of its own as well. No global state of matplotlib is touched.
+Colours can be told apart with any eyes and in grey print: one hue from light to dark for amounts, Okabe and Ito's set
+for lines, each line with a dash of its own as well. No global state of matplotlib is touched.
 
 Axes: N layers, H heads, Lq queries, Lk keys, L positions, D width, C classes.
 """
@@ -45,8 +45,8 @@ def heat_map(
     side = 0.28
     with _canvas(2.2 + side * min(len(columns), MAX_LABELS), 1.6 + side * min(len(rows), MAX_LABELS)) as (figure, new):
         axes = new(1, 1, 1)
-        image = axes.imshow(weights.float().cpu().numpy(), cmap="viridis", vmin=0, vmax=1, aspect="equal")
-        _label(axes.set_xticks, columns, rotation=90)
+        image = axes.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0, vmax=1, aspect="equal")
+        _label(axes.set_xticks, columns, rotation=0 if all(len(name) < 3 for name in columns) else 90)
         _label(axes.set_yticks, rows)
         axes.set_xlabel("looked at")
         axes.set_ylabel("looking")
@@ -63,7 +63,7 @@ def head_grid(weights: Float[Tensor, "N H Lq Lk"], *, title: str = "") -> Figure
             for head in range(num_heads):
                 axes = new(num_layers, num_heads, layer * num_heads + head + 1)
                 image = weights[layer, head].float().cpu().numpy()
-                axes.imshow(image, cmap="viridis", vmin=0, vmax=1, aspect="auto")
+                axes.imshow(image, cmap="Blues", vmin=0, vmax=1, aspect="auto")
                 axes.set_xticks([])
                 axes.set_yticks([])
                 if layer == 0:
@@ -131,13 +131,15 @@ def learning_curves(events: Iterable[Mapping[str, Any]], *, title: str = "") -> 
         rate.set_ylabel("learning rate")
         rate.set_xlabel("update")
         axes.set_title(title)
+        for panel_axes in figure.axes:
+            panel_axes.set_xlim(0, steps[-1])
     return figure
 
 
 def rate_curves(schedules: Mapping[str, Callable[[int], float]], updates: int, *, title: str = "") -> Figure:
     """Return learning rates over ``updates`` steps, one line per named schedule (step from 1 → rate)."""
     steps = range(1, updates + 1, max(1, updates // 1000))
-    with _canvas(7, 4) as (_figure, new):
+    with _canvas(7, 4) as (figure, new):
         axes = new(1, 1, 1)
         for (name, schedule), colour, dash in zip(schedules.items(), cycle(COLOURS), cycle(DASHES), strict=False):
             axes.plot(steps, [schedule(step) for step in steps], color=colour, linestyle=dash, label=name)
@@ -145,7 +147,7 @@ def rate_curves(schedules: Mapping[str, Callable[[int], float]], updates: int, *
         axes.set_ylabel("learning rate")
         axes.set_title(title)
         axes.legend()
-    return _figure
+    return figure
 
 
 def position_codes(table: Float[Tensor, "L D"], *, title: str = "") -> Figure:

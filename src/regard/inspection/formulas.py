@@ -17,6 +17,9 @@ class Formula:
     text: str = ""
     source: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.text}  ({self.source})" if self.source else self.text
+
 
 _ATTENTION = Formula("softmax(Q Kᵀ / √K + mask) V in each head, heads joined by W_O", "section 3.2, equation 1")
 _TABLE = Formula("row E[id] of the table", "section 3.4")
