@@ -81,10 +81,11 @@ def run(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _print_version(asked: bool) -> None:
+def _print_version(asked: bool) -> bool:
     if asked:
         typer.echo(f"regard {__version__}")
         raise typer.Exit
+    return asked
 
 
 @app.callback(no_args_is_help=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -72,8 +72,8 @@ def translate(
     width = max(beam or translator.search.beam, nbest if beam is None else 1)
     search = replace(translator.search, beam=width, nbest=nbest, **given)
     form = as_jsonl if jsonl else as_nbest if nbest > 1 else as_text
-    with _opened(output_file) as file:
-        chunk = Chunk(translator, search, tag, form, file)
+    with _printer(output_file) as put:
+        chunk = Chunk(translator, search, tag, form, put)
         with pauses(chunk.flush):
             for line in read_lines(input_file or "-"):
                 chunk.add(line)
@@ -91,7 +91,7 @@ class Chunk:
         search: how.
         tag: put before every line.
         form: (number of the line from 0, the line, its translations) to the lines written.
-        file: where results go.
+        put: writes lines, and hands them on at once.
         lines: those that wait.
         done: lines translated so far.
         cut: how many of them were too long to be read whole.
@@ -102,7 +102,7 @@ class Chunk:
     search: SearchOptions
     tag: str
     form: Callable[[int, str, Sequence[Translation]], Iterator[str]]
-    file: TextIO
+    put: Callable[[list[str]], None]
     lines: list[str] = field(default_factory=list)
     characters: int = 0
     done: int = 0
@@ -122,13 +122,13 @@ class Chunk:
         if not lines:
             return
         results = self.translator.translate(lines, self.search, tag=self.tag)
+        written: list[str] = []
         for number, (line, found) in enumerate(zip(lines, results, strict=True), self.done):
             self.cut += found[0].source_cut
             self.unfinished += not found[0].finished
-            for written in self.form(number, line, found):
-                self.file.write(f"{written}\n")
+            written += self.form(number, line, found)
+        self.put(written)
         self.done += len(lines)
-        self.file.flush()
 
     def tell(self) -> None:
         """Say on stderr what a reader of the results would not see."""
@@ -159,13 +159,17 @@ def as_jsonl(number: int, line: str, found: Sequence[Translation]) -> Iterator[s
 
 
 @contextmanager
-def _opened(path: Path | None) -> Iterator[TextIO]:
-    if path is None or str(path) == "-":
-        yield sys.stdout
-        return
-    try:
-        file = path.open("w", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
-    with file:
-        yield file
+def _printer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
+    with ExitStack() as opened:
+        file = sys.stdout
+        if path is not None and str(path) != "-":
+            try:
+                file = opened.enter_context(path.open("w", encoding="utf-8", newline="\n"))
+            except OSError as error:
+                raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+
+        def put(lines: list[str]) -> None:
+            file.writelines(f"{line}\n" for line in lines)
+            file.flush()
+
+        yield put

@@ -32,6 +32,9 @@ _FREE = {
 }
 """Keys that may differ when a run goes on. Files may have moved: their content is compared, by the training itself."""
 
+_HEADER = "# Every key in effect, kept by regard for this run.\n\n"
+"""Tells the recipe of a run from one that somebody wrote."""
+
 _FREE_SECTIONS = ("generation", "evaluation")
 _PATHS_OF_CORPORA = {"source", "target", "pairs"}
 
@@ -65,7 +68,7 @@ class RunFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            strange = not self.recipe.is_file() and any(entry.name != "cache" for entry in self.path.iterdir())
+            strange = not self._has_recipe() and any(entry.name != "cache" for entry in self.path.iterdir())
         except OSError as error:
             raise FolderError(f"{self.path} cannot be the folder of a run: {error.strerror}") from None
         if strange:
@@ -82,7 +85,7 @@ class RunFolder:
                 f"{self.path} was started with another recipe: {'; '.join(changes)}. "
                 "Restore these to go on, or train in another folder"
             )
-        write_bytes(self.recipe, dump(recipe).encode())
+        write_bytes(self.recipe, f"{_HEADER}{dump(recipe)}".encode())
 
     def read_recipe(self) -> Recipe:
         """Return the recipe of the run that was started here.
@@ -90,9 +93,12 @@ class RunFolder:
         Raises:
             FolderError: there is none.
         """
-        if not self.recipe.is_file():
-            raise FolderError(f"{self.path} is not the folder of a run: it holds no recipe.toml")
+        if not self._has_recipe():
+            raise FolderError(f"{self.path} is not the folder of a run: it holds no recipe.toml of one")
         return check(read_tables(self.recipe), str(self.recipe))
+
+    def _has_recipe(self) -> bool:
+        return self.recipe.is_file() and self.recipe.read_bytes().startswith(_HEADER.encode())
 
     def keep_tokenizers(self, source: TextTokenizer, target: TextTokenizer) -> None:
         """Seal the tokenizers of the run."""

@@ -7,8 +7,9 @@ dataclass refuses by itself (ranges, contradictions) arrives through pydantic to
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,6 +19,8 @@ from regard.errors import RecipeError, nearest
 
 KindT = TypeVar("KindT")
 Place = tuple[str | int, ...]
+
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)  # making one takes longer than a hundred uses
 
 _WANTED = {
     "int_type": "a whole number",
@@ -48,7 +51,8 @@ def validated(
     """
     try:
         # as JSON: a list may then stand for a tuple, and nothing else is converted
-        return TypeAdapter(kind).validate_json(json.dumps(tables, default=str))
+        made: KindT = _adapter(kind).validate_json(json.dumps(tables, default=str))
+        return made
     except ValidationError as error:
         sentences = list(dict.fromkeys(_sentences(kind, tables, error.errors(), keys)))
     if len(sentences) == 1:

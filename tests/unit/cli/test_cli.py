@@ -1,0 +1,212 @@
+"""The command line in this process: exit codes, streams, flags, and that each verb does what its words say."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import regard.runs.train
+from regard import __version__
+from regard.cli import run
+from regard.errors import RegardError
+from regard.runs.recipe import check, read_tables
+from unit.runs.toys import write_bundle, write_corpus
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_bundle(tmp_path_factory.mktemp("model") / "m"))
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    return lambda data: monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_help_version_and_unknown_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == run(["-h"]) == run(["train", "--help"]) == 0
+    assert "translate" in capsys.readouterr().out
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"regard {__version__}\n"
+    assert run([]) == 2
+    assert "Commands:" in capsys.readouterr().err
+    assert run(["trian"]) == 2
+    assert capsys.readouterr().err.startswith("regard: No such command 'trian'. Did you mean 'train'")
+    assert run(["translate", "--beem", "3"]) == 2
+    assert "--beam" in capsys.readouterr().err
+
+
+def test_one_line_out_for_each_line_in(
+    model: str, stdin: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stdin("\ufeff123\r\n\n7\u20287\n0".encode())
+    assert run(["translate", model]) == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 4 and out.endswith("\n") and out.split("\n")[1] == ""
+
+
+def test_files_in_and_out_and_flags_of_other_tools(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").write_text("12\n345\n")
+    for beam, limit in (("-b", "--max-len"), ("--beam-size", "--max_len"), ("--beam_size", "--max-len")):
+        words = [
+            "-m",
+            model,
+            "-i",
+            str(tmp_path / "in"),
+            "-o",
+            str(tmp_path / "out"),
+            beam,
+            "1",
+            limit,
+            "3",
+            "--lenpen",
+            "1",
+        ]
+        assert run(["translate", *words, "--threads", "1", "--device", "cpu", "-q"]) == 0
+        assert (tmp_path / "out").read_text().count("\n") == 2
+    assert capsys.readouterr() == ("", "")
+
+
+def test_nbest_lists_are_those_of_moses(
+    model: str, stdin: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stdin(b"12\n\n3\n")
+    assert run(["translate", model, "--nbest", "3"]) == 0
+    rows = [line.split(" ||| ") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == ["0", "0", "0", "1", "2", "2", "2"]
+    assert all(len(row) == 4 and row[2].startswith("logprob= ") for row in rows)
+    totals = [float(row[3]) for row in rows[:3]]
+    assert totals == sorted(totals, reverse=True)
+
+
+def test_jsonl(model: str, stdin: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]) -> None:
+    stdin("1ä2\n".encode())
+    assert run(["translate", model, "--jsonl", "--nbest", "2"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["source"] == "1ä2" and facts["translation"] == facts["nbest"][0]["translation"]
+    assert facts["score"] >= facts["nbest"][1]["score"]
+
+
+def test_what_a_reader_would_not_see_is_told(
+    model: str, stdin: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stdin(b"1" * 99 + b"\n2\n")
+    assert run(["translate", model, "-b", "1", "--max-len", "1"]) == 0
+    assert "1 lines were longer than the model reads" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["translate"], "name the model folder once"),
+        (["translate", "MODEL", "-m", "MODEL"], "name the model folder once"),
+        (["translate", "nowhere"], "there is no model folder nowhere"),
+        (["translate", "MODEL", "-i", "nowhere"], "nowhere: there is no such file"),
+        (["translate", "MODEL", "-i", "FILE", "-o", "FILE"], "is the input as well"),
+        (["translate", "MODEL", "-i", "FILE", "-o", "no/folder/x"], "cannot be written"),
+        (["translate", "MODEL", "-i", "FILE", "--nbest", "3", "-b", "2"], "`generation.nbest` must be at most"),
+        (["translate", "MODEL", "-i", "FILE", "--beam", "0"], "--beam"),
+        (["translate", "MODEL", "-i", "FILE", "--device", "warp"], "device 'warp' cannot be used"),
+        (["translate", "MODEL", "-i", "FILE", "--tag", "de"], "no tag 'de'"),
+        (["evaluate", "MODEL"], "names no test files"),
+        (["evaluate", "MODEL", "-s", "FILE", "-r", "LONG"], "unequal numbers of lines: .*FILE has 1, .*LONG has 2"),
+        (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--metric", "blue"], "did you mean 'bleu'"),
+        (["train"], "nothing to train on"),
+        (["train", "--source", "FILE"], "`source` needs its `target`"),
+        (["train", "--source", "FILE", "--target", "LONG", "--dump"], "FILE has 1 lines but .*LONG has 2"),
+        (["train", "nowhere.toml"], "the recipe cannot be read"),
+        (["train", "--valid", "FILE", "FILE", "--valid-pairs", "FILE"], "not both"),
+        (["average", "nowhere"], "--last or --best"),
+        (["average", "nowhere", "--last", "2"], "is not the folder of a run"),
+        (["reseal", "nowhere"], "manifest.json is missing"),
+    ],
+)
+def test_mistakes_end_with_2_and_a_sentence(
+    words: list[str],
+    sentence: str,
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("FILE").write_text("1\n")
+    Path("LONG").write_text("1\n2\n")
+    assert run([model if word == "MODEL" else word for word in words]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.startswith("regard: ")
+    with pytest.raises(RegardError, match=sentence):
+        raise RegardError(told.err)
+    assert not Path("runs").exists()
+
+
+def test_train_translate_evaluate_average(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_corpus(tmp_path)
+    assert run(["train", "recipe.toml", "--dump"]) == 0
+    dumped = capsys.readouterr().out
+    Path("effective.toml").write_text(dumped)
+    assert check(read_tables("effective.toml")).training.updates == 3
+    assert run(["train", "recipe.toml", "--updates", "4", "--valid", "train.src", "train.tgt", "-q"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert run(["translate", "runs/recipe", "-i", "train.src"]) == 0
+    assert capsys.readouterr().out.count("\n") == 37
+    assert (
+        run(["evaluate", "runs/recipe", "-s", "train.src", "-r", "train.tgt", "-r", "train.src", "--metric", "per"])
+        == 0
+    )
+    assert capsys.readouterr().out.startswith("PER ")
+    assert run(["evaluate", "runs/recipe", "-s", "train.src", "-r", "train.tgt", "--json", "--intervals"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["num_lines"], report["figures"][0]["name"]) == (37, "BLEU")
+    assert run(["average", "runs/recipe", "--last", "2", "-o", "mean"]) == 0
+    assert "mean of update 2, 4" in capsys.readouterr().err
+    assert run(["average", "runs/recipe", "--best", "1", "-o", "best"]) == 0
+    Path("mean/README.md").write_text("mine")
+    assert run(["reseal", "mean"]) == 0
+    assert run(["translate", "mean", "-i", "train.src", "-b", "1"]) == 0
+
+
+def test_what_nobody_expected_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(regard.runs.train, "train", fail)
+    assert run(["train", "x.toml"]) == 1
+    told = capsys.readouterr().err
+    assert "ZeroDivisionError: oh" in told and "regard --debug" in told and told.count("\n") == 1
+    assert run(["--debug", "train", "x.toml"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "sentence"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (OSError(28, "No space left on device", "out/x"), 1, "No space left on device: out/x"),
+        (RegardError("cannot write x: the disk is full"), 1, "the disk is full"),
+    ],
+)
+def test_exit_codes(
+    raised: BaseException,
+    code: int,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(regard.runs.train, "train", fail)
+    assert run(["train", "x.toml"]) == code
+    assert sentence in capsys.readouterr().err

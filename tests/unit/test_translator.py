@@ -1,0 +1,118 @@
+"""The translator: order, empty lines, modes, lengths, tags; and a search that knows nothing of it as oracle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.data import train_exact
+from regard.errors import DamagedError, InputError
+from regard.generation import SearchOptions, generate
+from regard.protocols import EOS
+from regard.translator import Translator
+from unit.runs.toys import small_model, tokenizer, write_bundle
+
+TEXTS = ["12345", "", "7", "0a0 b", "99", "", "1234567890"]
+
+
+@pytest.fixture
+def translator() -> Translator:
+    return Translator(small_model(), tokenizer(), tokenizer(), SearchOptions(beam=3, max_length=7))
+
+
+def test_each_text_gets_what_it_gets_alone(translator: Translator) -> None:
+    together = translator(TEXTS)
+    assert together == [translator([text])[0] for text in TEXTS]
+    assert [together[1], together[5]] == ["", ""]
+
+
+def test_the_search_is_the_one_of_the_generation_room(translator: Translator) -> None:
+    model, search = translator.model.eval(), replace(translator.search, nbest=3)
+    (found,) = generate(model, torch.tensor([[*tokenizer().encode("123"), EOS]]), None, search)
+    (ours,) = translator.translate(["123"], search)
+    assert [one.ids for one in ours] == [hypothesis.ids for hypothesis in found]
+    assert [one.score for one in ours] == pytest.approx([hypothesis.score for hypothesis in found], abs=1e-6)
+    assert ours[0].text == tokenizer().decode(found[0].ids)
+
+
+def test_beam_of_one_call_is_not_kept(translator: Translator) -> None:
+    assert translator(["123"], beam=1) == [
+        translator.translate(["123"], SearchOptions(beam=1, max_length=7))[0][0].text
+    ]
+    assert translator.search.beam == 3
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_callers_mode_is_back_afterwards(translator: Translator, training: bool) -> None:
+    translator.model.train(training)
+    first = translator(TEXTS)
+    assert translator.model.training is training
+    assert translator(TEXTS) == first  # dropout was off
+    with pytest.raises(InputError):
+        translator(["1"], tag="nothing")
+    assert translator.model.training is training
+
+
+def test_a_text_longer_than_the_model_is_cut_and_says_so(translator: Translator) -> None:
+    longest = translator.model.spec.max_len - 1
+    whole, cut = translator.translate(["1" * longest, "1" * (longest + 1)])
+    assert (whole[0].source_cut, cut[0].source_cut) == (False, True)
+    assert whole[0].text == cut[0].text
+
+
+def test_an_output_never_outgrows_the_model() -> None:
+    translator = Translator(
+        small_model(), tokenizer(), tokenizer(), SearchOptions(beam=1, min_length=99, max_length=99)
+    )
+    translator.search = replace(translator.search, max_length_ratio=9.0, min_length=99)
+    (best,) = translator.translate(["12345"])[0]
+    assert len(best.ids) == translator.model.spec.max_len - 1
+
+
+def test_tags_are_one_token_before_the_text() -> None:
+    source = train_exact("char", ["123"], tags=["de", "fr"])
+    model = small_model()
+    translator = Translator(model, source, tokenizer(), SearchOptions(beam=1, max_length=5))
+    seen = []
+    inner = model.start
+    model.start = lambda ids, lengths=None: (seen.append(ids.tolist()), inner(ids, lengths))[1]  # type: ignore[method-assign]
+    translator(["12", "3"], tag=["fr", ""])
+    assert seen == [[[source.tag_id("fr"), *source.encode("12"), EOS], [*source.encode("3"), EOS, 0, 0]]]
+    with pytest.raises(InputError, match="2 for 1"):
+        translator(["1"], tag=["de", "fr"])
+
+
+def test_one_string_is_no_list(translator: Translator) -> None:
+    with pytest.raises(InputError, match=r"write \[text\]"):
+        translator("123")
+    assert translator([]) == []
+
+
+def test_load_brings_the_search_of_the_recipe(tmp_path: Path) -> None:
+    loaded = regard.load(write_bundle(tmp_path / "m"))
+    assert (loaded.search.beam, loaded.search.max_length) == (2, 7)
+    assert loaded.recipe["generation"]["beam"] == 2
+
+
+def test_search_options_of_another_version_are_refused(tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "m")
+    config = (folder / "config.json").read_text().replace('"beam"', '"beams"')
+    (folder / "config.json").write_text(config)
+    regard.storage.reseal(folder)
+    with pytest.raises(DamagedError, match="search options"):
+        regard.load(folder)
+
+
+def test_an_output_is_one_line() -> None:
+    lines = train_exact("byte", [])
+    model = small_model()
+    spec = replace(model.spec, target_vocab=len(lines))
+    translator = Translator(regard.build(spec), tokenizer(), lines, SearchOptions(beam=1))
+    newline = lines.encode("\n")[0]
+    translator.model.output.bias.data[newline] = 99.0
+    (text,) = translator(["12"])
+    assert text.strip() == "" and "\n" not in text
