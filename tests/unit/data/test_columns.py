@@ -93,6 +93,7 @@ def test_the_slower_of_two_builds_gives_way(tmp_path: Path, monkeypatch: pytest.
 def test_a_folder_that_is_not_whole_is_built_anew(tmp_path: Path) -> None:
     folder = tmp_path / "x"
     for damage in (
+        lambda: (folder / "a").write_bytes(b"\0\0"),  # one number of two
         lambda: (folder / "a").write_bytes(b"\0"),
         lambda: (folder / "a").unlink(),
         lambda: (folder / "columns.json").write_text("{"),

@@ -10,7 +10,9 @@ from regard.errors import RecipeError
 
 def test_lengths_and_ratio_by_hand() -> None:
     options = FilterOptions(max_source_length=7, max_target_length=5, max_ratio=2.0)
-    judged = {pair: options.judge(*pair) for pair in [(7, 5), (8, 5), (7, 6), (8, 6), (4, 2), (5, 2), (2, 4), (2, 5)]}
+    judged = {
+        pair: options.judge(*pair) for pair in [(7, 5), (8, 5), (7, 6), (8, 6), (4, 2), (5, 2), (2, 4), (2, 5), (6, 3)]
+    }
     assert judged == {
         (7, 5): None,
         (8, 5): "long_source",
@@ -20,6 +22,7 @@ def test_lengths_and_ratio_by_hand() -> None:
         (5, 2): "ratio",
         (2, 4): None,
         (2, 5): "ratio",
+        (6, 3): None,
     }
     assert FilterOptions(max_source_length=7, overlong="clip").judge(8, 5) is None
     assert FilterOptions().judge(512, 1) is None
