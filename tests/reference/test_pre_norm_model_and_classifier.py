@@ -346,10 +346,12 @@ class TestThreeTones:
         # a sine has a variance of 1/2, and the noise adds 0.04
         assert abs(signals.var().item() - 0.54) < 0.01
 
+    @pytest.mark.usefixtures("unchecked")
     def test_are_learned_to_99_percent_within_300_steps(self) -> None:
         assert max(accuracies(stop_at=0.99)) >= 0.99
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("unchecked")
     def test_are_known_after_300_steps(self) -> None:
         assert accuracies()[-1] >= 0.99
 

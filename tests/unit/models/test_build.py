@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from dataclasses import fields, replace
 from itertools import combinations
 from typing import Any
@@ -119,6 +121,13 @@ class TestTies:
         assert tables(model)[1] is tables(model)[2]
         assert torch.equal(model.eval()(SOURCE, TARGET), other.eval()(SOURCE, TARGET))
 
+    @pytest.mark.parametrize(
+        "change", [copy.deepcopy, nn.Module.half, nn.Module.double], ids=["copy", "half", "double"]
+    )
+    def test_stay_one_parameter(self, change: Callable[[Transformer], Transformer]) -> None:
+        source, target, output = tables(change(build(replace(SPEC, tie="all"))))
+        assert source is target is output
+
     def test_nothing_else_is_shared(self) -> None:
         for positions in (Sinusoidal(), Learned(), Rotary(), NoPositions()):
             model = build(replace(SPEC, positions=positions))
@@ -130,6 +139,16 @@ class TestTies:
         biases = [parameter for name, parameter in model.named_parameters() if "positions" in name]
         assert [bias.shape for bias in biases] == [(8, 3), (8, 3)]
         assert len({layer.self_attention.positions for layer in model.decoder.layers}) == 1
+
+
+class TestSavedWeights:
+    @pytest.mark.parametrize("positions", [Sinusoidal(), Rotary(), RelativeBias(8, 20), NoPositions()])
+    def test_fit_a_model_of_another_length(self, positions: Any) -> None:
+        shorter, longer = (build(replace(SPEC, positions=positions, max_len=max_len)).eval() for max_len in (19, 23))
+        for one, other in ((shorter, longer), (longer, shorter)):
+            nn.init.normal_(one.output.weight)
+            other.load_state_dict(one.state_dict())
+            assert torch.equal(one(SOURCE, TARGET), other(SOURCE, TARGET))
 
 
 class TestInitialWeights:
