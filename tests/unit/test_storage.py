@@ -326,6 +326,14 @@ def test_hostile_entries(tmp_path, entry):
         open_sealed(tmp_path / "model").check()
 
 
+def test_sizes_are_compared_before_memory_is_taken(tmp_path):
+    seal(tmp_path / "model", OLD)
+    for name in ("a.bin", "manifest.json"):
+        os.truncate(tmp_path / "model" / name, 1 << 40)  # a hole: it takes no room
+        with pytest.raises(DamagedError, match=rf"{name} is damaged: it has 1099511627776 bytes"):
+            open_sealed(tmp_path / "model").check()
+
+
 @pytest.mark.parametrize(
     "data",
     [

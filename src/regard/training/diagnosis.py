@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.protocols import Batch
-from regard.training.random_state import restore
+from regard.training.random_state import restore_torch
 
 
 def diagnose(
@@ -26,12 +26,12 @@ def diagnose(
         objective: the module as it was when the update began.
         batches: of that update.
         autocast: the context in which it was called.
-        random_state: of the moment when the update began, so that the same dropout falls.
+        random_state: torch's, of the moment when the update began, so that the same dropout falls.
     """
     for name, parameter in objective.named_parameters():
         if not _finite(parameter):
             return f"the weights {name} are not finite"
-    restore(random_state)
+    restore_torch(random_state)
     for batch in batches:
         if fault := _first_fault(objective, batch, autocast):
             ids = ", ".join(map(str, batch.example_ids[:8])) + (", …" if len(batch.example_ids) > 8 else "")

@@ -6,11 +6,11 @@ limit is reached. A run that is stopped anywhere and resumed gives the same byte
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -67,40 +67,43 @@ def train(
     Raises:
         InterruptedRun: Ctrl-C; the state was saved.
         TrainingError: something was not finite, or the data has no tokens.
-        RecipeError: the checkpoint is of another recipe.
+        RecipeError: the checkpoint is of another recipe, or `patience` or `better` ask for what is not measured.
         FolderError: another run holds the folder, or the newest checkpoint is damaged.
     """
+    if options.patience and not validate:
+        raise RecipeError("`patience` counts validations, but there is no validation data")
     checkpoints = Checkpoints(Path(folder) / "checkpoints")
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
     with lock(checkpoints.folder), Signals() as signals:
-        run = _Run(objective, batches, options, checkpoints, signals)
-        run.schedule = schedule or options.rates()
-        run.validate, run.better, run.observers = validate, better, observers
-        run.fingerprint = fingerprint_of(options, fingerprint or {})
-        return run()
+        return _Run(
+            objective=objective,
+            batches=batches,
+            options=options,
+            checkpoints=checkpoints,
+            signals=signals,
+            schedule=schedule or options.rates(),
+            validate=validate,
+            better=better,
+            observers=observers,
+            fingerprint=fingerprint_of(options, fingerprint or {}),
+        )()
 
 
+@dataclass(kw_only=True)
 class _Run:
+    objective: nn.Module
+    batches: BatchSource[Batch]
+    options: TrainingOptions
+    checkpoints: Checkpoints
+    signals: Signals
     schedule: Schedule
     validate: Validate | None
     better: Better
     observers: Sequence[Observer]
     fingerprint: dict[str, Any]
 
-    def __init__(
-        self,
-        objective: nn.Module,
-        batches: BatchSource[Batch],
-        options: TrainingOptions,
-        checkpoints: Checkpoints,
-        signals: Signals,
-    ) -> None:
-        self.objective = objective
-        self.batches = batches
-        self.options = options
-        self.checkpoints = checkpoints
-        self.signals = signals
-        self.updater = Updater(objective, options)
+    def __post_init__(self) -> None:
+        self.updater = Updater(self.objective, self.options)
         self.state = State()
         self.began = time.monotonic()
 
@@ -160,7 +163,7 @@ class _Run:
     def _keep_up(self, *, last: bool = False) -> None:
         """Validate and save, if this update should and has not."""
         s = self.state
-        if not s.update:
+        if not s.update and not last:
             return
         to_keep = False
         if self.validate and s.update != s.validated and (last or s.update % self.options.validate_every == 0):
@@ -210,7 +213,7 @@ class _Run:
     def _save(self) -> None:
         s = self.state
         s.scale, s.clean = self.updater.scale, self.updater.clean
-        content = {"state": dataclasses.asdict(s), "fingerprint": self.fingerprint}
+        content = {"state": asdict(s), "fingerprint": self.fingerprint}
         files = {
             "model.safetensors": tensor_bytes(self.objective),
             "optimizer.safetensors": to_bytes(self.updater.memory()),

@@ -34,10 +34,10 @@ def smoothed_cross_entropy(
     that is, cross-entropy against the label mixed with the uniform distribution (Szegedy et al. 2016, section 7;
     Vaswani et al. 2017, section 5.4). A class with logit -inf costs infinity only if something asks for it.
     """
-    log_p = F.log_softmax(logits[labels != PAD].float() if logits.dtype.itemsize < 4 else logits[labels != PAD], dim=-1)
-    labels = labels[labels != PAD]
-    loss = -(1 - smoothing) * log_p.gather(-1, labels[:, None]).sum()
-    if smoothing:
+    real = labels != PAD
+    log_p = F.log_softmax(logits[real], dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    loss = -(1 - smoothing) * log_p.gather(-1, labels[real, None]).sum()
+    if smoothing:  # or else 0 times an infinite cost
         loss = loss - smoothing * log_p.mean(dim=-1).sum()
     return loss
 
@@ -56,10 +56,9 @@ def chunked_cross_entropy(
     No label may be PAD here. The gradients are made in the forward pass, chunk by chunk while the probabilities are at
     hand, so the cost in memory is one chunk of logits and the gradients themselves. The second derivative is refused.
     """
-    wanted = [torch.is_grad_enabled() and t is not None and t.requires_grad for t in (hidden, weight, bias)]
-    if any(wanted):
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (hidden, weight, bias)):
         return ChunkedCrossEntropy.apply(hidden, weight, bias, labels, smoothing, chunk_rows)  # type: ignore[no-any-return, no-untyped-call]
-    return _by_chunks(hidden, weight, bias, labels, smoothing, chunk_rows, (False, False, False))[0]
+    return _by_chunks(hidden, weight, bias, labels, smoothing, chunk_rows, with_gradients=False)[0]
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
@@ -76,9 +75,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         chunk_rows: int,
     ) -> Tensor:
         """Sum the loss and keep its gradients by hidden, weight and bias."""
-        loss, *gradients = _by_chunks(
-            hidden, weight, bias, labels, smoothing, chunk_rows, tuple(ctx.needs_input_grad[:3])
-        )
+        loss, *gradients = _by_chunks(hidden, weight, bias, labels, smoothing, chunk_rows, with_gradients=True)
         ctx.save_for_backward(*gradients)
         return loss
 
@@ -86,7 +83,8 @@ class ChunkedCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         """Scale the kept gradients; the loss is a sum, so usually by 1."""
-        return *(None if g is None else g * scale for g in ctx.saved_tensors), None, None, None
+        wanted = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=False)
+        return *(gradient * scale if is_wanted else None for gradient, is_wanted in wanted), None, None, None
 
 
 def _by_chunks(
@@ -96,69 +94,54 @@ def _by_chunks(
     labels: Tensor,
     smoothing: float,
     chunk_rows: int,
-    wanted: tuple[bool, ...],
-) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Return the summed loss and its gradient by each of hidden, weight and bias that is wanted.
+    *,
+    with_gradients: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the summed loss and its gradients by hidden, weight and bias (meaningless if not asked for).
 
-    With z the logits, the loss of a row is ``lse - (1 - s) z[label] - s mean(z)`` and its gradient by z is
-    ``softmax(z) - (1 - s) onehot(label) - s / V``. The uniform parts need no pass over the logits, because the mean of
-    z over the vocabulary is linear in the row: ``hidden · mean(weight) + mean(bias)``.
+    With z the logits, a row costs ``lse(z) - (1 - smoothing) z[label] - smoothing mean(z)``, whose gradient by z is
+    ``softmax(z) - (1 - smoothing) onehot(label) - smoothing / V``. The uniform parts need no pass over the logits, as
+    the mean of z over the vocabulary is linear in the row: ``hidden · mean(weight) + mean(bias)``.
     """
     N, V = len(hidden), len(weight)
     hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-    exact = torch.promote_types(dtype, torch.float32)  # sums and softmax, whatever the products run in
+    exact = torch.promote_types(dtype, torch.float32)  # of sums and softmax, whatever the products run in
     # float16 loses probabilities under 6e-8, which is what most of a gradient over a vocabulary is made of
     product = exact if dtype == torch.float16 else dtype
 
     with torch.autocast(device, enabled=False):
-        h, w = hidden.to(dtype), weight.to(dtype)
-        mean_weight = weight.mean(dim=0, dtype=exact)
-        loss = torch.zeros((), dtype=exact, device=hidden.device)
-        d_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device) if wanted[0] else None
-        d_weight = torch.zeros(weight.shape, dtype=exact, device=weight.device) if wanted[1] else None
-        d_bias = torch.zeros(V, dtype=exact, device=weight.device) if bias is not None and wanted[2] else None
+        h, w, b = hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+        h_product, w_product = h.to(product), w.to(product)
+        loss, z_labels = torch.zeros(2, dtype=exact, device=hidden.device)
+        d_hidden = torch.empty_like(hidden, dtype=exact)
+        d_weight = torch.zeros_like(weight, dtype=exact)
+        d_bias = torch.zeros(V, dtype=exact, device=weight.device)
 
         for start in range(0, N, chunk_rows):
             rows = slice(start, start + chunk_rows)
             label = labels[rows, None]
-            z = (h[rows] @ w.T).to(exact)  # [chunk, V]
-            if bias is not None:
-                z += bias
-            z_label = z.gather(1, label)
+            z = F.linear(h[rows], w, b).to(exact)  # [chunk, V]
+            z_labels += z.gather(1, label).sum()
             log_p = torch.log_softmax(z, dim=1, out=z)
-            log_p_label = log_p.gather(1, label)
-            loss -= log_p_label.sum()
-            if smoothing:
-                # smoothing * (z[label] - mean z) is what the smoothed loss adds to the plain one
-                mean_z = (hidden[rows].to(exact) @ mean_weight).sum()
-                loss += smoothing * (z_label.sum() - mean_z)
-            if not any(wanted):
-                continue
-            d_z = log_p.exp_().scatter_add_(1, label, torch.full_like(z_label, smoothing - 1))
-            if d_bias is not None:
-                d_bias += d_z.sum(dim=0)
-            d_z = d_z.to(product)
-            if d_hidden is not None:
-                d_hidden[rows] = d_z @ w.to(product)
-            if d_weight is not None:
-                d_weight += d_z.T @ h[rows].to(product)
+            loss -= log_p.gather(1, label).sum()
+            if with_gradients:
+                d_z = log_p.exp_().scatter_add_(1, label, torch.full_like(label, smoothing - 1, dtype=exact))
+                if bias is not None:
+                    d_bias += d_z.sum(dim=0)
+                d_z = d_z.to(product)
+                d_hidden[rows] = d_z @ w_product
+                d_weight += d_z.T @ h_product[rows]
 
-        if smoothing and bias is not None:
-            loss -= smoothing * N * bias.mean(dtype=exact)
-        if smoothing and d_hidden is not None:
+        if smoothing:
+            mean_weight, mean_bias = weight.mean(dim=0, dtype=exact), 0 if bias is None else bias.mean(dtype=exact)
+            sum_hidden = hidden.sum(dim=0, dtype=exact)
+            loss += smoothing * (z_labels - sum_hidden @ mean_weight - N * mean_bias)
             d_hidden -= smoothing * mean_weight
-        if smoothing and d_weight is not None:
-            d_weight -= (smoothing / V) * hidden.sum(dim=0, dtype=exact)
-        if smoothing and d_bias is not None:
-            d_bias -= smoothing * N / V
-    return (
-        loss,
-        None if d_hidden is None else d_hidden.to(hidden.dtype),
-        None if d_weight is None else d_weight.to(weight.dtype),
-        None if d_bias is None or bias is None else d_bias.to(bias.dtype),
-    )
+            d_weight -= smoothing / V * sum_hidden
+            d_bias -= smoothing / V * N
+    return loss, d_hidden.to(hidden.dtype), d_weight.to(weight.dtype), d_bias.to(weight.dtype)
 
 
 class Seq2SeqObjective(nn.Module):

@@ -23,13 +23,28 @@ def random_state() -> dict[str, Tensor]:
     """Return the state of all generators as named tensors, which `restore` takes back."""
     _, words, gauss = random.getstate()
     _, keys, position, has_gauss, cached = cast(tuple[Any, ...], np.random.get_state(legacy=True))
-    state = {
+    return {
         "python.words": torch.tensor(words, dtype=torch.int64),
         "python.gauss": torch.tensor([] if gauss is None else [gauss], dtype=torch.float64),
         "numpy.words": torch.tensor([*keys.tolist(), position], dtype=torch.int64),
         "numpy.gauss": torch.tensor([cached] if has_gauss else [], dtype=torch.float64),
-        "torch.cpu": torch.get_rng_state(),
+        **torch_random_state(),
     }
+
+
+def restore(state: Mapping[str, Tensor]) -> None:
+    """Put every generator back to where `random_state` saw it."""
+    gauss = state["python.gauss"].tolist()
+    random.setstate((3, tuple(state["python.words"].tolist()), gauss[0] if gauss else None))
+    *keys, position = state["numpy.words"].tolist()
+    cached = state["numpy.gauss"].tolist()
+    np.random.set_state(("MT19937", np.array(keys, dtype=np.uint32), position, len(cached), *(cached or [0.0])))
+    restore_torch(state)
+
+
+def torch_random_state() -> dict[str, Tensor]:
+    """Return the state of torch's generators alone, a hundred times faster: all that dropout draws from."""
+    state = {"torch.cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state |= {f"torch.cuda.{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
     if torch.backends.mps.is_available():
@@ -37,13 +52,8 @@ def random_state() -> dict[str, Tensor]:
     return state
 
 
-def restore(state: Mapping[str, Tensor]) -> None:
-    """Put every generator back to where `random_state` saw it; devices that are not here any more are left out."""
-    gauss = state["python.gauss"].tolist()
-    random.setstate((3, tuple(state["python.words"].tolist()), gauss[0] if gauss else None))
-    *keys, position = state["numpy.words"].tolist()
-    cached = state["numpy.gauss"].tolist()
-    np.random.set_state(("MT19937", np.array(keys, dtype=np.uint32), position, len(cached), *(cached or [0.0])))
+def restore_torch(state: Mapping[str, Tensor]) -> None:
+    """Put torch's generators back; devices that are not here any more are left out."""
     torch.set_rng_state(state["torch.cpu"])
     for i in range(torch.cuda.device_count()):
         if f"torch.cuda.{i}" in state:

@@ -14,7 +14,7 @@ from regard.errors import TrainingError
 from regard.protocols import Batch
 from regard.training.diagnosis import diagnose
 from regard.training.options import TrainingOptions
-from regard.training.random_state import random_state
+from regard.training.random_state import torch_random_state
 
 _FIRST_SCALE, _LAST_SCALE, _SCALE_PATIENCE = 2.0**10, 2.0**-20, 2000
 
@@ -76,7 +76,7 @@ class Updater:
         Raises:
             TrainingError: a loss or gradient is not finite. The weights are as they were.
         """
-        before = random_state()
+        before = torch_random_state()
         self.optimizer.zero_grad(set_to_none=True)
         losses, tokens = [], 0
         for batch in batches:
@@ -98,9 +98,10 @@ class Updater:
                 self.scale, self.clean = self.scale / 2, 0
                 return Update(total, tokens, norm, applied=False)
             where = diagnose(self.objective, batches, self.autocast, before)
+            wider = "" if self.precision == "fp32" else ", or `precision` = 'fp32'"
             raise TrainingError(
-                f"update {number} was not made: {where}. The last checkpoint is whole; try a lower `learning_rate`, "
-                "a longer `warmup`, a `clip_norm`, or `precision` = 'fp32'"
+                f"update {number} was not made: {where}. The last checkpoint is whole; a new run with a lower "
+                f"`learning_rate` or a longer `warmup`{wider} may get further"
             )
         clip = min(1.0, self.clip_norm / norm) if self.clip_norm and norm else 1.0
         torch._foreach_mul_(gradients, clip / (tokens * self.scale))
@@ -123,7 +124,8 @@ class Updater:
         parameters = dict(self.objective.named_parameters())
         for key, tensor in memory.items():
             name, _, quantity = key.rpartition(".")
-            self.optimizer.state[parameters[name]][quantity] = tensor.to(parameters[name].device)
+            stays = quantity == "step" and not self.optimizer.defaults["fused"]  # torch counts on the processor then
+            self.optimizer.state[parameters[name]][quantity] = tensor if stays else tensor.to(parameters[name].device)
 
     def _grow(self) -> None:
         self.clean += 1

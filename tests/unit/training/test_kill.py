@@ -94,7 +94,7 @@ def storm(tmp_path, make_objective, Corpus, kills: int, inside: int) -> None:
 
 
 def test_a_few_kills(tmp_path, make_objective, Corpus):
-    storm(tmp_path, make_objective, Corpus, kills=15, inside=5)
+    storm(tmp_path, make_objective, Corpus, kills=8, inside=3)
 
 
 @pytest.mark.slow

@@ -267,6 +267,19 @@ def test_limits(make_run, monkeypatch):
     assert (outcome.reason, outcome.update) == ("patience", 6), "the first is the best, then two bring nothing"
 
 
+def test_no_time_for_a_single_update(make_run):
+    run = make_run("hasty")
+    assert run(chosen=options(minutes=1e-9)).reason == "minutes"
+    assert Checkpoints(run.folder / "checkpoints").updates() == [0]
+    run()
+    assert len(run.named("update")) == 8
+
+
+def test_patience_needs_validation(make_run):
+    with pytest.raises(RecipeError, match="`patience` counts validations"):
+        make_run("deaf")(chosen=options(patience=2), validate=None)
+
+
 def test_minutes_count_over_resumed_runs(make_run, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
