@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -131,6 +131,10 @@ class SearchOptions:
                 return Sum()
             case "reward":
                 return WordReward(self.word_reward)
+
+    def greedy(self) -> SearchOptions:
+        """Return greedy search with the same limits and score."""
+        return replace(self, beam=1, nbest=1, coverage_penalty=0.0, groups=1, sampling=None)
 
     def limits(self, source_words: Ints) -> tuple[Ints, Ints]:
         """Return the fewest and the most words of outputs whose sources have ``source_words`` tokens without EOS."""

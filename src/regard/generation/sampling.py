@@ -138,9 +138,8 @@ class TopP:
         """Forbid all others."""
         best, words = scores.sort(dim=-1, descending=True)
         probabilities = best.softmax(dim=-1)
-        # what stands before a word decides, so that the word which crosses is kept, and the first whatever the mass
+        # what stands before a word decides, so that the word which crosses is kept; before the first stands exactly 0
         before = probabilities.cumsum(dim=-1) - probabilities
-        before[:, 0] = -1.0
         return torch.full_like(scores, -math.inf).scatter(1, words, best.masked_fill(before >= self.mass, -math.inf))
 
 

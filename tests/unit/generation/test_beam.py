@@ -38,7 +38,7 @@ def compare_with_enumeration(alpha: float, num_models: int, longest: int) -> Non
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_exhaustive_beam_equals_enumeration(alpha: float) -> None:
     compare_with_enumeration(alpha, num_models=60, longest=2)
-    compare_with_enumeration(alpha, num_models=7, longest=3)
+    compare_with_enumeration(alpha, num_models=5, longest=4)
 
 
 @pytest.mark.slow
@@ -48,11 +48,20 @@ def test_exhaustive_beam_equals_enumeration_in_500_random_models(alpha: float) -
 
 
 def test_search_stops_as_soon_as_nothing_better_can_follow() -> None:
-    """With the plain sum a finished hypothesis above every prefix ends the search; a longer limit costs nothing."""
-    decoder = TableDecoder(end_bias=6.0)
-    options = SearchOptions(beam=5, score="sum", max_length=97, max_length_margin=97)
-    beam_search(decoder, *padded(random_sources(11)), options)
-    assert len(decoder.steps) < 20
+    """The empty sentence is by far the best, and nothing else would end: one step proves it, 97 would find no more."""
+
+    class Early(TableDecoder):
+        def logits(self, state: History) -> torch.Tensor:
+            logits = super().logits(state)
+            logits[:, EOS] = 9.0 if state.num_fed == 1 else -9.0
+            return logits
+
+    for alpha in (0.0, -1.0, 0.01):
+        decoder = Early()
+        options = SearchOptions(beam=5, length_penalty=alpha, max_length=97, max_length_margin=97)
+        found = beam_search(decoder, *padded(random_sources(11)), options)
+        assert [hypothesis.ids for (hypothesis,) in found] == [()] * 11
+        assert len(decoder.steps) == 1
 
 
 def test_beam_one_is_greedy_1000_times() -> None:
@@ -99,7 +108,7 @@ def compare_alone_with_batches(beam: int, num_sentences: int) -> None:
 
 @pytest.mark.parametrize("beam", [1, 2, 5])
 def test_a_sentence_does_not_depend_on_its_mates(beam: int) -> None:
-    compare_alone_with_batches(beam, num_sentences=41)
+    compare_alone_with_batches(beam, num_sentences=23)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from regard.generation import (
 from regard.generation.controls import Control, controlled
 from regard.generation.prefixes import Prefixes
 from regard.protocols import EOS
-from unit.generation.toys import TableDecoder, every_sentence, forced, padded, random_sources
+from unit.generation.toys import History, TableDecoder, every_sentence, forced, padded, random_sources
 
 SOURCES = random_sources(17, seed=11)
 OPTIONS = SearchOptions(beam=4, nbest=4, max_length=7)
@@ -133,13 +133,21 @@ def test_a_bias_is_told_apart_from_the_log_probability() -> None:
 
 
 def test_search_goes_on_while_a_bias_can_still_win() -> None:
-    """A bias above 0 makes long outputs win that the bound for log-probabilities alone would have given up."""
-    decoder = TableDecoder(end_bias=2.0)
-    for source in ((5, EOS), (7, EOS), (8, 9, EOS)):
-        options = SearchOptions(beam=500, max_length=3, score="sum")
-        ((best,),) = beam_search(decoder, torch.tensor([source]), None, options, controls=[Bias({4: 4.0})])
-        sums = {ids: math.fsum(parts) + 4.0 * ids.count(4) for ids, parts in every_sentence(decoder, source, 3).items()}
-        assert best.ids == max(sums, key=lambda ids: sums[ids])
+    """The empty sentence has -0.17, the first word 4 -3.67 + 3, each further one log(1/7) + 3 = 1.05, the end -1.95.
+
+    After one word nothing looks as good as the empty sentence; four of them end at 0.54.
+    """
+
+    class Uniform(TableDecoder):
+        def logits(self, state: History) -> torch.Tensor:
+            logits = torch.zeros(len(state.cell), 7)
+            logits[:, EOS] = 3.5 if state.num_fed == 1 else 0.0
+            return logits
+
+    options = SearchOptions(beam=97, max_length=4, score="sum")
+    ((best,),) = beam_search(Uniform(), torch.tensor([[5, EOS]]), None, options, controls=[Bias({4: 3.0})])
+    assert best.ids == (4, 4, 4, 4)
+    assert best.score == pytest.approx(0.54, abs=0.01)
 
 
 def test_sentences_keep_their_numbers_in_any_batch() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.errors import RecipeError
-from regard.generation import SearchOptions
+from regard.generation import SamplingOptions, SearchOptions
 from regard.generation.lengths import by_length
 from regard.generation.scores import Average, LengthPenalty, Score, Sum, WordReward, best_possible
 
@@ -37,6 +37,13 @@ def test_an_unknown_score_is_refused() -> None:
     object.__setattr__(options, "score", "best")  # past the type check that tests put on constructors
     with pytest.raises(RecipeError, match=r"`generation\.score` must be .* but is 'best'"):
         options.__post_init__()
+
+
+def test_greedy_keeps_limits_and_score() -> None:
+    options = SearchOptions(
+        beam=6, nbest=2, groups=2, score="sum", max_length=7, coverage_penalty=0.1, sampling=SamplingOptions()
+    )
+    assert options.greedy() == SearchOptions(beam=1, score="sum", max_length=7)
 
 
 def test_limits_by_hand() -> None:

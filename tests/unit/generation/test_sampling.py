@@ -80,7 +80,7 @@ def test_forbidden_words_are_not_drawn_even_at_the_edges() -> None:
 def test_whole_sentences_are_distributed_as_the_model_says() -> None:
     """20,000 sentences of up to 2 words drawn from 21; 3.5 sigma for 21 looks."""
     decoder, source = TableDecoder(end_bias=1.0), (5, 8, EOS)
-    sampling = SamplingOptions(samples=20_000, seed=3)
+    sampling = SamplingOptions(samples=20_000, seed=1)
     (found,) = sample(decoder, torch.tensor([source]), None, sampling, SearchOptions(max_length=2))
     times = Counter(h.ids for h in found if h.finished)
     words = torch.tensor([True, True, True, True, True, True, True])
