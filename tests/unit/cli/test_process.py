@@ -1,0 +1,134 @@
+"""The command as a process of its own: signals, closed pipes, full disks, and a locale that knows no letters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from unit.runs.toys import RECIPE, write_bundle, write_corpus
+
+COMMAND = [sys.executable, "-m", "regard"]
+
+
+def regard(*words: str, stdin: bytes = b"", **changes: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*COMMAND, *words], input=stdin, capture_output=True, check=False, **changes)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_corpus(tmp_path)
+    write_bundle(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start_training(out: str) -> subprocess.Popen[bytes]:
+    """Start a training without end, and wait until it is under way."""
+    endless = RECIPE.replace("updates = 3", "updates = 1000000").replace("validate_every = 2", "validate_every = 10000")
+    Path("endless.toml").write_text(endless.replace("save_every = 2", "save_every = 10000"))
+    running = subprocess.Popen([*COMMAND, "train", "endless.toml", "--out", out], stderr=subprocess.PIPE)
+    for _ in range(600):
+        if Path(out, "log.jsonl").exists() and b'"update": 3' in Path(out, "log.jsonl").read_bytes():
+            return running
+        time.sleep(0.1)
+    running.kill()
+    raise AssertionError(running.communicate()[1])
+
+
+def test_a_polite_stop_saves_and_ends_well(place: Path) -> None:
+    running = start_training("out")
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate()
+    assert running.returncode == 0
+    assert b"asked to stop after update" in said and b"the same command goes on" in said
+    assert regard("translate", "out", stdin=b"12\n").returncode == 0
+
+
+def test_control_c_saves_and_ends_with_130(place: Path) -> None:
+    running = start_training("out")
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate()
+    assert running.returncode == 130
+    assert b"which is saved; the same command goes on" in said and b"Traceback" not in said
+    assert (place / "out" / "checkpoints" / "latest").is_file()
+
+
+def test_a_time_limit_ends_well_and_says_how_to_go_on(place: Path) -> None:
+    Path("recipe.toml").write_text(RECIPE.replace("updates = 3\n", ""))
+    done = regard("train", "recipe.toml", "--minutes", "0.005", "--out", "out")
+    assert done.returncode == 0
+    assert b"time is up" in done.stderr and b"with more minutes goes on" in done.stderr
+    assert done.stdout == b""
+
+
+def test_a_reader_that_leaves_is_no_noise(place: Path) -> None:
+    Path("many").write_text("12\n" * 5000)
+    running = subprocess.Popen(
+        [*COMMAND, "translate", "model", "-i", "many", "-b", "1", "--max-len", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert running.stdout is not None and running.stderr is not None
+    running.stdout.readline()
+    running.stdout.close()
+    assert running.stderr.read() == b""
+    running.stderr.close()
+    assert running.wait() == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+@pytest.mark.parametrize("where", ["stdout", "file"])
+def test_a_full_disk_is_told(place: Path, where: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        extra = ["-o", "/dev/full"] if where == "file" else []
+        done = subprocess.run(
+            [*COMMAND, "translate", "model", *extra], input=b"12\n", stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert b"No space left on device" in done.stderr and b"Traceback" not in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_the_locale_changes_nothing(place: Path) -> None:
+    text = "السلام 👍🏽 12\n"
+    plain = regard("translate", "model", "--jsonl", stdin=text.encode())
+    bare = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    assert regard("translate", "model", "--jsonl", stdin=text.encode(), env=bare).stdout == plain.stdout
+    assert text.strip() in plain.stdout.decode()
+
+
+def test_an_answer_comes_while_the_input_waits(place: Path) -> None:
+    running = subprocess.Popen(
+        [*COMMAND, "translate", "model"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert running.stdin is not None and running.stdout is not None
+    for line in (b"12\n", b"345\n"):
+        running.stdin.write(line)
+        running.stdin.flush()
+        assert running.stdout.readline().endswith(b"\n")  # the pipe is still open: it did not wait for its end
+    running.communicate()
+    assert running.returncode == 0
+
+
+def test_a_second_training_in_one_folder_is_refused(place: Path) -> None:
+    running = start_training("out")
+    try:
+        done = regard("train", "endless.toml", "--out", "out")
+        assert done.returncode == 2 and b"in use by another process" in done.stderr
+    finally:
+        running.kill()
+        running.communicate()
+    # killed without a word, and the folder is free again
+    assert regard("train", "recipe.toml", "--out", "other").returncode == 0
+
+
+def test_closed_standard_streams_are_no_fault(place: Path) -> None:
+    closed = "exec 0<&- 1>&- 2>&-; exec " + " ".join(COMMAND)
+    assert subprocess.run(["sh", "-c", f"{closed} --help"], check=False).returncode in (0, 1)
+    assert subprocess.run(["sh", "-c", f"{closed} translate model"], check=False).returncode in (1, 2)
