@@ -210,6 +210,10 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         fused = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _fused_attention_flops}
         self.formulas = FlopCounterMode(display=False, custom_mapping=fused).flop_registry
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled in here, and shielding it from the compiler would import that, seconds long
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

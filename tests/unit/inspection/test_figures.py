@@ -21,7 +21,7 @@ matplotlib = pytest.importorskip("matplotlib")
 def png(figure: Any) -> bytes:
     """Draw it: a missing sign or label would warn, and warnings are errors."""
     file = io.BytesIO()
-    figure.savefig(file, format="png")
+    figure.savefig(file, format="png", dpi=40)
     return file.getvalue()
 
 

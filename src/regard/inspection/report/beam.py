@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,12 +40,16 @@ class BeamSection:
     name: str = "Beam"
 
     def data(self) -> dict[str, Any]:
-        """Return the section as the page reads it. Raises InputError on an empty step or a parent that is not there."""
+        """Return the section as the page reads it. Raises InputError on an empty step, a parent not there, a bad score."""
         if not self.steps or not all(self.steps):
             raise InputError("a beam must have at least one step, and each step at least one hypothesis")
         ranks = 0
         for number, step in enumerate(self.steps, 1):
             for beam in step:
+                if not math.isfinite(beam.score):
+                    raise InputError(
+                        f"the score of {beam.token!r} in step {number} must be finite, but is {beam.score}"
+                    )
                 if beam.parent is not None and not 0 <= beam.parent < ranks:
                     raise InputError(f"step {number} goes on from rank {beam.parent}, but the one before has {ranks}")
             ranks = len(step)

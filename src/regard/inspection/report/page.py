@@ -38,7 +38,8 @@ def render_page(title: str, sections: Sequence[Section], *, lead: str = "") -> s
         "data": _script_json({"sections": [section.data() for section in sections]}),
     }
     # one pass, so that text which spells a placeholder is not filled in
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+    page = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+    return page.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be written to a file
 
 
 def _asset(name: str) -> str:

@@ -68,6 +68,14 @@ def test_six_layers_of_eight_heads_and_thirty_tokens_stay_under_two_megabytes() 
     assert len(page.encode()) < 300_000
 
 
+def test_numbers_and_signs_that_no_file_can_hold_do_no_harm() -> None:
+    weights = torch.full((1, 1, T, S), float("nan"))
+    page = attention_page("x", [example(maps={"cross": weights}, title="\ud800")])
+    [section] = data_of(page.encode("utf-8").decode())["sections"]
+    assert section["examples"][0]["title"] == "?"
+    assert set(base64.b64decode(section["examples"][0]["maps"]["cross"]["data"])) == {0}
+
+
 def test_heads_of_a_very_long_sentence_are_averaged_and_the_page_says_so() -> None:
     tokens = ["a"] * 400
     weights = torch.rand(2, 13, 400, 400)

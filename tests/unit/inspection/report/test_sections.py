@@ -51,3 +51,5 @@ def test_the_beam_as_data_and_its_mistakes_in_words() -> None:
         BeamSection([steps[0], [Beam("c", -0.5, 2)]]).data()
     with pytest.raises(InputError, match="at least one step"):
         BeamSection([]).data()
+    with pytest.raises(InputError, match="score of 'c' in step 1 must be finite, but is -inf"):
+        BeamSection([[Beam("c", -float("inf"))]]).data()
