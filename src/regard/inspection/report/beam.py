@@ -40,7 +40,11 @@ class BeamSection:
     name: str = "Beam"
 
     def data(self) -> dict[str, Any]:
-        """Return the section as the page reads it. Raises InputError on an empty step, a parent not there, a bad score."""
+        """Return the section as the page reads it.
+
+        Raises:
+            InputError: a step is empty, a parent is not there, or a score is not finite.
+        """
         if not self.steps or not all(self.steps):
             raise InputError("a beam must have at least one step, and each step at least one hypothesis")
         ranks = 0
