@@ -157,7 +157,7 @@ def attention_page(
 
 def _map_data(weights: Tensor) -> dict[str, Any]:
     averaged = weights.numel() > MAX_WEIGHTS and weights.shape[1] > 1
-    if False:
+    if averaged:
         weights = weights.mean(dim=1, keepdim=True)
     # The root spends the 256 steps where weights are small: of 1/200 the error is 0.0003, of 1 it is 0.004 at most.
     steps = (weights.detach().float().cpu().nan_to_num(0).clamp(0, 1).sqrt() * 255).round().byte()
