@@ -62,9 +62,9 @@ def _first_fault(
     try:
         objective.zero_grad(set_to_none=True)
         with autocast():
-            loss, _ = objective(batch)
+            loss, count = objective(batch)
         hear("the loss", loss)
-        if not faults:
+        if count and not faults:
             loss.backward()
             for name, parameter in objective.named_parameters():
                 if parameter.grad is not None:

@@ -19,11 +19,10 @@ def tensor_bytes(module: nn.Module) -> bytes:
     It is stored under the first; the others are recorded in the file's metadata, under ``aliases``, as JSON:
     name -> stored name.
     """
-    tensors: dict[str, Tensor] = {}
-    aliases: dict[str, str] = {}
-    for first, *others in _names(module).values():
-        tensors[first] = module.state_dict()[first]
-        aliases |= dict.fromkeys(others, first)
+    state = module.state_dict()
+    groups = _names(module).values()
+    tensors = {first: state[first] for first, *_ in groups}
+    aliases = {other: first for first, *others in groups for other in others}
     # one metadata entry at most: the format does not fix the order of several, and the bytes must be reproducible
     return to_bytes(tensors, {"aliases": json.dumps(aliases, sort_keys=True)} if aliases else None)
 

@@ -175,18 +175,18 @@ def test_the_guilty_batch_of_a_group_is_named(make_objective, make_pairs):
     objective = make_objective()
     with torch.no_grad():
         objective.model.source.weight[16] = math.inf
-    good, bad = make_pairs([3, 2], first_id=40), make_pairs([3, 2], first_id=70)
+    good, bad, empty = make_pairs([3, 2], first_id=40), make_pairs([3, 2], first_id=70), make_pairs([])
     good.source.clamp_(max=15)
     bad.source[1, 2] = 16
     with pytest.raises(TrainingError, match=r"the weights model\.source\.weight are not finite"):
-        Updater(objective, options())([good, bad], number=1, rate=0.1)
+        Updater(objective, options())([empty, good, bad], number=1, rate=0.1)
     with torch.no_grad():
         objective.model.source.weight[16] = 3e38
     bad.source[1, :] = 16  # each is finite, their sum is not
     with pytest.raises(
         TrainingError, match=r"the output of model\.mix is not finite, in a batch of the examples 70, 71"
     ):
-        Updater(objective, options())([good, bad], number=1, rate=0.1)
+        Updater(objective, options())([empty, good, bad], number=1, rate=0.1)
 
 
 def test_the_same_dropout_falls_when_the_fault_is_sought(make_objective, make_pairs):
