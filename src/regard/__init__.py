@@ -14,6 +14,7 @@ _HOME = {
     "train": "regard.runs.train",
     "load": "regard.translator",
     "Translator": "regard.translator",
+    "verify": "regard.verification",
 }
 
 __all__ = ["__version__", *_HOME]  # pyright: ignore
