@@ -143,11 +143,12 @@ class TestAttend:
         torch.testing.assert_close(out, expected, atol=TOLERANCE[torch.float32], rtol=0)
 
     @pytest.mark.parametrize("num_keys", KEYS)
-    def test_another_scale(self, num_keys: int) -> None:
-        q, k, v = qkv(num_keys)
-        expected, _ = attend_plain(q, k, v, scale=1.0)
-        torch.testing.assert_close(attend(q, k, v, scale=1.0), expected, atol=TOLERANCE[torch.float32], rtol=0)
-        assert not torch.allclose(attend(q, k, v), expected, atol=0.01)
+    @pytest.mark.parametrize("name", ["none", "padding"])
+    def test_another_scale(self, num_keys: int, name: str) -> None:
+        (q, k, v), mask = qkv(num_keys), masks(num_keys)[name]
+        expected, _ = attend_plain(q, k, v, mask, scale=1.0)
+        torch.testing.assert_close(attend(q, k, v, mask, scale=1.0), expected, atol=TOLERANCE[torch.float32], rtol=0)
+        assert not torch.allclose(attend(q, k, v, mask), expected, atol=0.01)
 
     @pytest.mark.parametrize("num_keys", KEYS)
     @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -320,15 +321,19 @@ class TestListening:
 
     @pytest.mark.parametrize("length", [T, SHORT + 5])
     @pytest.mark.parametrize("positions", [None, RelativeBias(H)])
-    def test_the_weights_are_those_of_the_output(self, length: int, positions: RelativeBias | None) -> None:
+    @pytest.mark.parametrize("padded", [False, True])
+    def test_the_weights_are_those_of_the_output(
+        self, length: int, positions: RelativeBias | None, padded: bool
+    ) -> None:
         layer, x = attention(positions=positions), torch.randn(B, length, D)
         heard: list[Tensor] = []
         layer.listen(heard.append)
-        out = layer(x, Visibility(torch.tensor([length, 2]), causal=True))
+        lengths = torch.tensor([length, 2 if padded else length])
+        out = layer(x, Visibility(lengths if padded else None, causal=True))
         _, _, v = layer.split_heads(layer.qkv(x), 3)
         rebuilt = layer.out(layer.merge_heads(heard[0] @ v))
         torch.testing.assert_close(rebuilt, out, atol=TOLERANCE[torch.float32], rtol=0)
-        allowed = causal_mask(length, length) & padding_mask(torch.tensor([length, 2]), length)
+        allowed = causal_mask(length, length) & padding_mask(lengths, length)
         assert heard[0].masked_select(~allowed).eq(0).all()
 
     def test_weights_of_queries_and_memory_of_other_lengths(self) -> None:
