@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -78,13 +79,28 @@ def test_the_build_of_a_living_process_is_left_alone(tmp_path: Path) -> None:
     assert others.exists()
 
 
-def test_the_slower_of_two_builds_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with build_columns(tmp_path / "x") as builder:
-        builder.column("a", "int64").append(7)
-        monkeypatch.setattr(os, "getpid", lambda: 1)
-        build(tmp_path / "x", [3])
+@pytest.mark.parametrize("late", [False, True])
+def test_the_slower_of_two_builds_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    """``late``: the other process finishes in the moment between looking and renaming."""
+    folder, remove = tmp_path / "x", shutil.rmtree
+
+    def other_process() -> None:
         monkeypatch.undo()
-    columns = open_columns(tmp_path / "x")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: 1)
+            build(folder, [3])
+
+    def remove_and_be_overtaken(path: Path, ignore_errors: bool) -> None:
+        remove(path, ignore_errors=ignore_errors)
+        other_process()
+
+    with build_columns(folder) as builder:
+        builder.column("a", "int64").append(7)
+        if late:
+            monkeypatch.setattr(shutil, "rmtree", remove_and_be_overtaken)
+        else:
+            other_process()
+    columns = open_columns(folder)
     assert columns is not None
     assert columns["a"].tolist() == [3]
     assert [path.name for path in tmp_path.iterdir()] == ["x"]

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.data.nasty import NASTY
-from tests.unit.data.test_raw import jsonl
-from tests.unit.data.tokenizers.test_sentencepiece import corpus as sentences
 
 import regard.data.corpus
 from regard.data import (
@@ -27,6 +24,9 @@ from regard.data import (
     train_sentencepiece,
 )
 from regard.errors import DataError, InputError, TrainingError
+from unit.data.nasty import NASTY
+from unit.data.test_raw import jsonl
+from unit.data.tokenizers.test_sentencepiece import corpus as sentences
 
 LETTERS = CharTokenizer("abcdefgh", tags=["de", "fr"])
 SHORT = st.text("abcdefgh ", max_size=6)

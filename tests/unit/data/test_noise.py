@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.data.test_raw import jsonl
-from tests.unit.data.tokenizers.test_sentencepiece import corpus as sentences
 
 from regard.data import (
     ByteTokenizer,
@@ -23,6 +21,8 @@ from regard.data import (
 from regard.data.noise import NoisyExamples
 from regard.errors import InputError, RecipeError
 from regard.protocols import UNK
+from unit.data.test_raw import jsonl
+from unit.data.tokenizers.test_sentencepiece import corpus as sentences
 
 WORDS_DROPPED = NoiseOptions(source_word_dropout=0.3, target_word_dropout=0.2)
 CUT_ANEW = NoiseOptions(source_sampling=0.1, target_sampling=0.2)

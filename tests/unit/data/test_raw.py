@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.data.nasty import NASTY
 
 import regard.data.raw
 from regard.data import CorpusFiles, Pair, open_raw
 from regard.data.raw import temperature_weights
 from regard.errors import DataError, RecipeError
+from unit.data.nasty import NASTY
 
 LINE = st.text(st.characters(exclude_characters="\n\0", exclude_categories=["Cs"]), max_size=9)
 

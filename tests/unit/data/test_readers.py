@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.data.nasty import NASTY, SPACE_SIGN
 
 from regard.data import CorpusFiles, Pair, group_references, read_jsonl, read_lines, read_parallel, read_tsv
 from regard.errors import DataError, RecipeError
+from unit.data.nasty import NASTY, SPACE_SIGN
 
 LINE = st.text(st.characters(exclude_characters="\n\0", exclude_categories=["Cs"]), max_size=20)
 

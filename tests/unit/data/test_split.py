@@ -6,10 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.unit.data.test_raw import jsonl
 
 from regard.data import Pair, RawCorpus, Split, hold_out, open_raw
 from regard.errors import DataError
+from unit.data.test_raw import jsonl
 
 
 def raw_of(folder: Path, pairs: list[Pair]) -> RawCorpus:

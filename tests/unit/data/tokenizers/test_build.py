@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.data.nasty import NASTY
-from tests.unit.data.tokenizers.test_sentencepiece import corpus
 
 from regard.data import (
     ByteTokenizer,
@@ -23,6 +21,8 @@ from regard.data import (
 )
 from regard.errors import DamagedError, DataError, InputError, RecipeError
 from regard.protocols import Tokenizer
+from unit.data.nasty import NASTY
+from unit.data.tokenizers.test_sentencepiece import corpus
 
 ENGLISH = corpus(211, seed=5)
 GERMAN = corpus(211, seed=11)

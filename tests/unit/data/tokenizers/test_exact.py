@@ -7,11 +7,11 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.data.nasty import NASTY, SPACE_SIGN
 
 from regard.data import ByteTokenizer, CharTokenizer, WordTokenizer, train_exact
 from regard.errors import DataError
 from regard.protocols import UNK
+from unit.data.nasty import NASTY, SPACE_SIGN
 
 ALL = [*NASTY, SPACE_SIGN]
 LINE = st.text(st.characters(exclude_characters="\n\0", exclude_categories=["Cs"]))

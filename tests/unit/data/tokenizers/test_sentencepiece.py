@@ -12,11 +12,11 @@ import pytest
 import sentencepiece as spm
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.data.nasty import NASTY, SPACE_SIGN
 
 from regard.data import SentencePieceTokenizer, train_sentencepiece
 from regard.errors import DataError, RecipeError
 from regard.protocols import UNK
+from unit.data.nasty import NASTY, SPACE_SIGN
 
 STEMS = ["dog", "run", "house", "Haus", "läuf", "lauf", "the", "über", "schnell", "slow", "Wort", "word", "green"]
 WORDS = [stem + ending for stem in STEMS for ending in ("", "s", "en", "ing", "er", "est", "ly")]
