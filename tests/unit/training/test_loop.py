@@ -206,6 +206,12 @@ def test_a_finished_run_does_nothing_more_until_a_limit_is_raised(unbroken, make
     assert run.files()["model.safetensors"] == unbroken.files()["model.safetensors"]
 
 
+def test_validation_does_not_disturb_training(unbroken, make_run):
+    blind = make_run("blind")
+    blind(validate=None)
+    assert blind.files()["model.safetensors"] == unbroken.files()["model.safetensors"]
+
+
 def test_a_signal_during_validation_does_not_wait(unbroken, make_run):
     run = make_run("impatient")
 
