@@ -2,8 +2,8 @@
 
 Weights are random and tiny; nothing is downloaded. Padding is id 0 on both sides here, since ours always is.
 
-Tolerance: logits are of size 1 to 10 and both sides compute in float32, summing in different orders. One rounding at that
-size is 5e-7, and some dozens of them add up to less than 1e-5.
+Tolerance: logits are of size 1 to 10, and both sides compute in float32 and sum in different orders. One rounding at
+that size is 5e-7, and some dozens of them add up to less than 1e-5.
 """
 
 from __future__ import annotations

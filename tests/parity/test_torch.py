@@ -277,6 +277,11 @@ def test_wrong_3_causal_with_fewer_queries_than_keys() -> None:
     torch.testing.assert_close(stock, v[:, :, :1])
 
 
+def test_the_triangle_ends_at_the_last_key() -> None:
+    """Worked by hand: the second and third of three tokens, of which the first is cached."""
+    assert causal_mask(2, 3).tolist() == [[True, True, False], [True, True, True]]
+
+
 def test_wrong_4_causal_is_a_hint() -> None:
     stock, ours = attentions()
     x, _ = one_empty_row()
