@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.errors import RegardError
-from regard.generation import Hypothesis, SearchOptions, beam_search, generate, generate_all, greedy_search
+from regard.generation import BeamSearch, Hypothesis, SearchOptions, beam_search, generate, generate_all, greedy_search
 from regard.generation.scores import LengthPenalty
 from regard.protocols import EOS, Step
 from unit.generation.toys import History, TableDecoder, every_sentence, forced, padded, random_sources
@@ -64,6 +64,31 @@ def test_search_stops_as_soon_as_nothing_better_can_follow() -> None:
         assert len(decoder.steps) == 1
 
 
+def test_search_goes_on_while_the_next_end_mark_could_win() -> None:
+    """With alpha -1 the empty sentence scores log .22 = -1.51, and `4` with .3 and a sure end -1.2 * 7/6 = -1.4."""
+
+    class Close(TableDecoder):
+        def logits(self, state: History) -> torch.Tensor:
+            first, later = [0, 0.16, 0, 0.22, 0.3, 0.16, 0.16], [0, 0, 0, 1, 0, 0, 0]
+            return torch.tensor(first if state.num_fed == 1 else later).log().expand(len(state.cell), -1)
+
+    ((best,),) = beam_search(Close(), torch.tensor([[5, EOS]]), None, SearchOptions(length_penalty=-1.0))
+    assert best.ids == (4,)
+    assert best.score == pytest.approx(math.log(0.3) * 7 / 6, abs=1e-6)
+
+
+def test_a_finished_hypothesis_keeps_its_place() -> None:
+    search = BeamSearch(TableDecoder(vocab=23), *padded(random_sources(31)), SearchOptions(beam=5, nbest=5))
+    finished_early = 0
+    while search.running:
+        search.step()
+        for sentence in range(31):
+            num_running, num_done = int((search.running.sentence == sentence).sum()), len(search.races.done(sentence))
+            assert num_running + num_done <= 5
+            finished_early += bool(num_running and num_done)
+    assert finished_early > 31
+
+
 def test_beam_one_is_greedy_1000_times() -> None:
     decoder = TableDecoder(vocab=11)
     source, lengths = padded(random_sources(1000))
@@ -90,13 +115,13 @@ def same(ours: list[Hypothesis], theirs: list[Hypothesis]) -> bool:
     )
 
 
-def compare_alone_with_batches(beam: int, num_sentences: int) -> None:
+def compare_alone_with_batches(beam: int, num_sentences: int, num_batchings: int) -> None:
     decoder = TableDecoder(vocab=23, end_bias=1.0)
     sources = random_sources(num_sentences, seed=3)
     options = SearchOptions(beam=beam, nbest=beam, max_length=11)
     alone = [generate(decoder, torch.tensor([source]), None, options)[0] for source in sources]
     shuffle = random.Random(5)
-    for _ in range(20):
+    for _ in range(num_batchings):
         order = list(range(len(sources)))
         shuffle.shuffle(order)
         while order:
@@ -108,13 +133,13 @@ def compare_alone_with_batches(beam: int, num_sentences: int) -> None:
 
 @pytest.mark.parametrize("beam", [1, 2, 5])
 def test_a_sentence_does_not_depend_on_its_mates(beam: int) -> None:
-    compare_alone_with_batches(beam, num_sentences=23)
+    compare_alone_with_batches(beam, num_sentences=23, num_batchings=7)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 5])
 def test_1000_sentences_do_not_depend_on_their_mates(beam: int) -> None:
-    compare_alone_with_batches(beam, num_sentences=1000)
+    compare_alone_with_batches(beam, num_sentences=1000, num_batchings=20)
 
 
 @pytest.mark.parametrize("beam", [1, 2, 5])

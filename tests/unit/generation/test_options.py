@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -92,3 +94,8 @@ def test_batches_hold_each_index_once_and_fit() -> None:
     assert sorted(index for batch in batches for index in batch) == [*range(7)]
     assert batches[0] == [5]  # alone, though it does not fit
     assert all(len(batch) * max(lengths[index] for index in batch) <= 12 for batch in batches[1:])
+
+
+def test_options_are_read_without_torch() -> None:
+    code = "import sys; from regard.generation import SearchOptions; SearchOptions(); print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
