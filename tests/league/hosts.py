@@ -33,9 +33,7 @@ class TorchSeq2Seq(nn.Module):
         self.source_table = nn.Embedding(V, 16, padding_idx=0)
         self.target_table = nn.Embedding(V, 16, padding_idx=0)
         self.places = nn.Embedding(64, 16)
-        self.core = nn.Transformer(
-            16, 2, 2, 2, 40, **{"dropout": 0.1, "batch_first": True, **options}
-        )
+        self.core = nn.Transformer(16, 2, 2, 2, 40, **{"dropout": 0.1, "batch_first": True, **options})
         self.head = nn.Linear(16, V)
 
     def masks(self, source: Tensor, target: Tensor) -> dict[str, Any]:
@@ -128,7 +126,11 @@ class PlainEncoderLayer(nn.Module):
 class PlainDecoderLayer(nn.Module):
     def __init__(self, d: int, heads: int) -> None:
         super().__init__()
-        self.own, self.cross, self.ff = PlainAttention(d, heads), PlainAttention(d, heads), PlainFeedForward(d, 2 * d + 8)
+        self.own, self.cross, self.ff = (
+            PlainAttention(d, heads),
+            PlainAttention(d, heads),
+            PlainFeedForward(d, 2 * d + 8),
+        )
         self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d), nn.LayerNorm(d), nn.LayerNorm(d)
         self.dropout = nn.Dropout(0.1)
 
@@ -174,7 +176,9 @@ class PlainSeq2Seq(nn.Module):
             x = layer(x, mask)
         return self.norm_e(x)
 
-    def decode(self, target: Tensor, memory: Tensor, memory_mask: Tensor, state: dict[str, Any] | None = None) -> Tensor:
+    def decode(
+        self, target: Tensor, memory: Tensor, memory_mask: Tensor, state: dict[str, Any] | None = None
+    ) -> Tensor:
         old = 0 if state is None else state["length"]
         y = self.embed(self.target_table, target, old)
         mask = self.causal_mask(target.size(1), old)
@@ -191,7 +195,10 @@ class PlainSeq2Seq(nn.Module):
 
     def start(self, source: Tensor, source_lengths: Tensor | None = None) -> dict[str, Any]:
         return {
-            "memory": self.encode(source), "mask": self.source_mask(source), "past": [None] * len(self.decoder), "length": 0
+            "memory": self.encode(source),
+            "mask": self.source_mask(source),
+            "past": [None] * len(self.decoder),
+            "length": 0,
         }
 
     def step(self, tokens: Tensor, state: dict[str, Any]) -> Any:
@@ -292,7 +299,7 @@ def gpt2(**options: Any) -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     sizes = {"vocab_size": V, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
-    return GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=1, eos_token_id=2, **options))
+    return GPT2LMHeadModel(GPT2Config(**{**sizes, "bos_token_id": 1, "eos_token_id": 2, **options}))
 
 
 def llama(**options: Any) -> nn.Module:
@@ -302,7 +309,7 @@ def llama(**options: Any) -> nn.Module:
         "vocab_size": V, "hidden_size": 16, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
         "num_key_value_heads": 2, "max_position_embeddings": 64,
     }  # fmt: skip
-    return LlamaForCausalLM(LlamaConfig(**sizes, **options))
+    return LlamaForCausalLM(LlamaConfig(**{**sizes, **options}))
 
 
 def bert(**options: Any) -> nn.Module:
@@ -312,4 +319,4 @@ def bert(**options: Any) -> nn.Module:
         "vocab_size": V, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 40,
         "max_position_embeddings": 64, "num_labels": 3,
     }  # fmt: skip
-    return BertForSequenceClassification(BertConfig(**sizes, **options))
+    return BertForSequenceClassification(BertConfig(**{**sizes, **options}))

@@ -17,25 +17,23 @@ from torch import Tensor
 from regard.verification.trace import Attention, Trace
 
 
-def feature_ratio(trace: Trace, attention: Attention, x: Tensor, batch: int) -> float | None:
+def feature_ratio(trace: Trace, attention: Attention, x: Tensor, exactness: float) -> float | None:
     """Return the factor between ``x`` [B, H, L, K] and the projection that it is made of, or None if none is found."""
-    if x.size(0) != batch:
-        return None
     heads, width = x.size(1), x.size(-1)
     own = x.double().pow(2).sum(dim=(1, 3))  # [B, L]
-    for squares in _projections(trace, attention, x, batch):  # [B, L, number of heads it was made for]
+    for squares in _projections(trace, attention, x):  # [B, L, number of heads it was made for]
         num_heads = squares.size(-1)
         if heads % num_heads or width < 1:
             continue
-        ratio = _constant(own, squares.sum(dim=-1), x.dtype)
+        ratio = _constant(own, squares.sum(dim=-1), exactness)
         if ratio is not None:
             return math.sqrt(ratio * num_heads / heads)
     return None
 
 
-def _projections(trace: Trace, attention: Attention, x: Tensor, batch: int) -> Iterator[Tensor]:
-    """Yield [B, L, heads]: squared lengths in K-wide blocks of each linear map, or part of one, that ``x`` may be of."""
-    _, heads, length, width = x.shape
+def _projections(trace: Trace, attention: Attention, x: Tensor) -> Iterator[Tensor]:
+    """Yield [B, L, heads]: squared lengths of K-wide blocks of whatever linear maps ``x`` may be made of."""
+    batch, heads, length, width = x.shape
     for linear in reversed(trace.linears[: attention.linears]):
         rows, features = linear.output.shape
         if rows != batch * length or features % width:
@@ -49,19 +47,20 @@ def _projections(trace: Trace, attention: Attention, x: Tensor, batch: int) -> I
                     yield from (grid[..., part::3] for part in range(3))
 
 
-def _constant(x: Tensor, y: Tensor, dtype: torch.dtype) -> float | None:
+def _constant(x: Tensor, y: Tensor, exactness: float) -> float | None:
     """Return x / y if it is the same everywhere, else None."""
     ratio = x / y
     mean = float(ratio.mean())
-    tolerance = max(1e-9, 1000 * torch.finfo(dtype).eps)
     # Lengths that differ nowhere would match anything: a constant tells nothing of where it came from.
-    telling = float((y / y.mean() - 1).abs().max()) > 100 * tolerance
-    return mean if telling and mean > 0 and float((ratio / mean - 1).abs().max()) <= tolerance else None
+    telling = float((y / y.mean() - 1).abs().max()) > 100 * exactness
+    return mean if telling and mean > 0 and float((ratio / mean - 1).abs().max()) <= exactness else None
 
 
-def heads_not_transposed(trace: Trace, attention: Attention, x: Tensor, batch: int) -> bool:
+def heads_not_transposed(trace: Trace, attention: Attention, x: Tensor, exactness: float) -> bool:
     """Return whether ``x`` [B, H, L, K] is a projection [B, L, H·K] read in another order of axes."""
-    _, heads, length, width = x.shape
+    batch, heads, length, width = x.shape
+    if length == 1:
+        return False
     own = x.double().pow(2).sum(dim=-1)
     for linear in trace.linears[: attention.linears]:
         rows, features = linear.output.shape
@@ -73,12 +72,12 @@ def heads_not_transposed(trace: Trace, attention: Attention, x: Tensor, batch: i
                 part.reshape(batch, heads, length, width),
                 part.reshape(length, heads, batch, width).permute(2, 1, 0, 3),
             ):
-                if _constant(own.flatten(), scrambled.pow(2).sum(dim=-1).flatten(), x.dtype) is not None:
+                if _constant(own.flatten(), scrambled.pow(2).sum(dim=-1).flatten(), exactness) is not None:
                     return True
     return False
 
 
-def merged_ratio(trace: Trace, attention: Attention) -> float | None:
+def merged_ratio(trace: Trace, attention: Attention, exactness: float) -> float | None:
     """Return 1 if the next linear map reads each position's sums side by side, or None if it does not."""
     into = _next_input(trace, attention)
     if into is None or attention.context is None:
@@ -87,7 +86,7 @@ def merged_ratio(trace: Trace, attention: Attention) -> float | None:
     own = attention.context.double().pow(2).sum(dim=(1, 3))
     rows = into.double().pow(2).sum(dim=-1)
     for grid in (rows.reshape(batch, length), rows.reshape(length, batch).T):
-        ratio = _constant(own, grid, into.dtype)
+        ratio = _constant(own, grid, exactness)
         if ratio is not None:
             return ratio
     return None

@@ -17,13 +17,21 @@ from regard.errors import InputError
 from regard.verification.adapter import Adapter, Decoding, Forward
 from regard.verification.inputs import Inputs, Tokens
 
-_UNSCALED = {"t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano", "udop"}
+_UNSCALED = {"t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano", "udop", "gpt_neo"}
 """Families whose scores are not divided by √K; their initial weights make up for it."""
 
 
 def recognised(module: nn.Module) -> bool:
     """Return whether ``module`` is called as Hugging Face models are."""
-    return hasattr(module, "config") and "input_ids" in inspect.signature(module.forward).parameters
+    return hasattr(module, "config") and "input_ids" in parameters_of(module)
+
+
+def parameters_of(module: nn.Module) -> Mapping[str, inspect.Parameter]:
+    """Return the arguments of a module's forward, or of its class's where the module's own takes anything."""
+    own = inspect.signature(module.forward).parameters
+    if all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in own.values()):
+        return dict(list(inspect.signature(type(module).forward).parameters.items())[1:])
+    return own
 
 
 def logits_of(output: Any) -> Tensor:
@@ -48,17 +56,13 @@ def adapt(module: Any, kind: Literal["encoder-decoder", "decoder", "encoder"] | 
     if kind is None:
         causal = any(word in name for word in ("CausalLM", "LMHead", "DoubleHeads"))
         kind = "decoder" if causal else "encoder"
-        if "decoder_input_ids" in inspect.signature(module.forward).parameters:
+        if "decoder_input_ids" in parameters_of(module):
             kind = "encoder-decoder"
-    pads = config.pad_token_id if isinstance(config.pad_token_id, int) else None
-    ids = [config.bos_token_id, config.eos_token_id, getattr(config, "decoder_start_token_id", None)]
-    special = tuple(i for i in ids if isinstance(i, int))
-    start = next(
-        (i for i in (getattr(config, "decoder_start_token_id", None), config.bos_token_id) if i is not None), None
-    )
     size = getattr(config, "vocab_size", None) or module.get_input_embeddings().num_embeddings
-    side = Tokens(size, pad=0 if pads is None else pads, special=special)
-    target = Tokens(size, pad=side.pad, start=start, special=special)
+    pad, bos, eos, first = (_id(config, f"{key}_token_id", size) for key in ("pad", "bos", "eos", "decoder_start"))
+    special = tuple(i for i in (bos, eos, first) if i is not None)
+    side = Tokens(size, pad=0 if pad is None else pad, special=special)
+    target = Tokens(size, pad=side.pad, start=bos if first is None else first, special=special)
 
     calls: Mapping[str, Forward] = {
         "encoder-decoder": _encoder_decoder,
@@ -70,20 +74,28 @@ def adapt(module: Any, kind: Literal["encoder-decoder", "decoder", "encoder"] | 
         forward,
         source=None if kind == "decoder" else side,
         target=None if kind == "encoder" else target,
+        # Their classifiers look for the pad id to find the last real token, whatever the mask says.
+        padding="ids" if kind == "encoder" and name.endswith("Classification") else "lengths",
         decoding=None if kind == "encoder" else _decoding(module, kind),
         paths=_paths(module, forward),
-        loss=_loss if kind != "encoder" and "labels" in inspect.signature(module.forward).parameters else None,
+        loss=_loss if kind != "encoder" and "labels" in parameters_of(module) else None,
         attention_scale=_scale(config),
         causal_source=None if kind == "encoder" and _has_decoder(module) else False,
         tied=_tied(module),
-        unused=() if hasattr(module, "base_model_prefix") and name.rpartition("For")[1] else ("pooler.*",),
+        unused=() if name.endswith(("Classification", "Choice")) else ("*pooler.*",),
         rebuild=lambda: type(module)(config),
         described=f"{name}, a Hugging Face {kind}",
     )
 
 
+def _id(config: Any, key: str, size: int) -> int | None:
+    """Return a special id, if the configuration has it and it lies in the vocabulary."""
+    value = getattr(config, key, None)
+    return value if isinstance(value, int) and 0 <= value < size else None
+
+
 def _no_cache(module: Any) -> dict[str, Any]:
-    return {"use_cache": False} if "use_cache" in inspect.signature(module.forward).parameters else {}
+    return {"use_cache": False} if "use_cache" in parameters_of(module) else {}
 
 
 def _encoder_decoder(module: Any, x: Inputs) -> Tensor:
@@ -119,7 +131,7 @@ def _loss(module: Any, x: Inputs) -> Tensor:
 
 
 def _decoding(module: Any, kind: str) -> Decoding:
-    parameters = inspect.signature(module.forward).parameters
+    parameters = parameters_of(module)
     cache = "cache" if "cache" in parameters else "past_key_values"
 
     def start(model: Any, x: Inputs) -> Any:
@@ -134,7 +146,7 @@ def _decoding(module: Any, kind: str) -> Decoding:
     def extend(model: Any, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         ids = {"input_ids" if kind == "decoder" else "decoder_input_ids": tokens}
         output = model(**state, **ids, use_cache=True)
-        return output.logits, {**state, cache: output.past_key_values}
+        return logits_of(output), {**state, cache: output.past_key_values}
 
     def reorder(model: Any, state: Any, rows: Tensor) -> Any:
         state = dict(state)

@@ -12,9 +12,9 @@ from regard.verification.inputs import Inputs
 from regard.verification.subject import Subject
 
 
-def spot(row: int | None = None, position: int | None = None, layer: str = "") -> str:
-    """Return the place in words."""
-    parts = [f"{name} {value}" for name, value in (("row", row), ("position", position)) if value is not None]
+def spot(*place: int, layer: str = "") -> str:
+    """Return a place (row; or row and position) in words, and the layer after which it is seen."""
+    parts = [f"{name} {index}" for name, index in zip(("row", "position"), place, strict=False)]
     if layer:
         parts.append(f"first seen after {layer}")
     return ", ".join(parts)

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,9 +21,9 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.verification import huggingface
 from regard.verification.adapter import Adapter, Decoding
-from regard.verification.findings import one_line
 from regard.verification.inputs import Frames, Inputs, Side, Tokens, draw_inputs
 from regard.verification.taps import Taps
+from regard.verification.trace import traced
 
 Kind = Literal["encoder-decoder", "decoder", "encoder"]
 
@@ -42,7 +41,7 @@ _CONVENTIONS: Mapping[str, Any] = {
     r"attention_mask": lambda x: x.real("source" if x.source is not None else "target").long(),
     r"decoder_attention_mask": lambda x: x.real("target").long(),
 }
-"""Arguments whose meaning is known by their names; the masks are those of torch (True = padding) and of Hugging Face."""
+"""Arguments known by their names; the masks are those of torch (True = padding) and of Hugging Face (1 = real)."""
 
 _PAD_NAMES = (
     "{side}_pad_idx",
@@ -89,18 +88,15 @@ def recognise(
 def _torch_transformer(module: nn.Transformer) -> Adapter:
     def forward(model: Any, x: Inputs) -> Tensor:
         source, target = x.side("source"), x.side("target")
-        mask = torch.ones(target.size(1), target.size(1), dtype=torch.bool, device=target.device).triu(1)
-        flip = (lambda t: t) if model.batch_first else (lambda t: t.transpose(0, 1))
-        return flip(  # type: ignore[no-any-return]
-            model(
-                flip(source),
-                flip(target),
-                tgt_mask=mask,
-                src_key_padding_mask=~x.real("source"),
-                tgt_key_padding_mask=~x.real("target"),
-                memory_key_padding_mask=~x.real("source"),
-            )
+        output: Tensor = model(
+            _flipped(source, model.batch_first),
+            _flipped(target, model.batch_first),
+            tgt_mask=torch.ones(target.size(1), target.size(1), dtype=torch.bool, device=target.device).triu(1),
+            src_key_padding_mask=~x.real("source"),
+            tgt_key_padding_mask=~x.real("target"),
+            memory_key_padding_mask=~x.real("source"),
         )
+        return _flipped(output, model.batch_first)
 
     side = Frames(module.d_model)
     return Adapter(forward, side, side, ordered=False, described="torch.nn.Transformer over vectors")
@@ -108,13 +104,17 @@ def _torch_transformer(module: nn.Transformer) -> Adapter:
 
 def _torch_encoder(module: nn.Module) -> Adapter:
     attention = next(part for part in module.modules() if isinstance(part, nn.MultiheadAttention))
+    batch_first = attention.batch_first
 
     def forward(model: Any, x: Inputs) -> Tensor:
-        inner = next(part for part in model.modules() if isinstance(part, nn.MultiheadAttention))
-        flip = (lambda t: t) if inner.batch_first else (lambda t: t.transpose(0, 1))
-        return flip(model(flip(x.side("source")), src_key_padding_mask=~x.real("source")))  # type: ignore[no-any-return]
+        output: Tensor = model(_flipped(x.side("source"), batch_first), src_key_padding_mask=~x.real("source"))
+        return _flipped(output, batch_first)
 
     return Adapter(forward, Frames(attention.embed_dim), ordered=False, described="torch.nn encoder over vectors")
+
+
+def _flipped(x: Tensor, batch_first: bool) -> Tensor:
+    return x if batch_first else x.transpose(0, 1)
 
 
 # ---- by signature --------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def _by_signature(module: nn.Module, example: Any, kind: Kind | None, pad: int |
     name = type(module).__name__
     parameters = {
         key: p
-        for key, p in inspect.signature(module.forward).parameters.items()
+        for key, p in huggingface.parameters_of(module).items()
         if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     }
     known = {key: rule for key in parameters if (rule := _convention(key)) is not None}
@@ -133,7 +133,7 @@ def _by_signature(module: nn.Module, example: Any, kind: Kind | None, pad: int |
     read = list(dict.fromkeys([*required, *(key for key in given if key not in known)]))
     if not 1 <= len(read) <= 2:
         raise InputError(
-            f"{name}.forward({', '.join(parameters)}) takes {', '.join(read) or 'nothing'} that verify has no rule for; "
+            f"{name}.forward takes {', '.join(read) or 'nothing'}, for which there is no rule; "
             f"say how to call it: verify(model, adapter={EXAMPLE})"
         )
     if len(read) == 2:
@@ -143,9 +143,11 @@ def _by_signature(module: nn.Module, example: Any, kind: Kind | None, pad: int |
     forward = _Forward(names, {key: rule for key, rule in known.items() if not _absent(key, names)})
 
     sides = _find_sides(module, forward, {side: given.get(key) for side, key in names.items()}, pad)
-    if len(read) == 1 and kind is None and _scores_its_vocabulary(module, forward, sides["source"]):
+    if len(read) == 1 and kind is None and _is_decoder(module, forward, sides["source"]):
         forward = _Forward({"target": read[0]}, forward.further)
         sides = {"target": sides["source"]}
+    if any(isinstance(s, Tokens) and s.pad < 0 for s in sides.values()) and _hides_zero(module, forward, sides):
+        sides = {n: replace(s, pad=0) if isinstance(s, Tokens) and s.pad < 0 else s for n, s in sides.items()}
     padded = [side for side in sides.values() if isinstance(side, Tokens) and side.pad >= 0]
     by_lengths = bool(forward.further)
     if not padded and not by_lengths:
@@ -222,15 +224,13 @@ def _find_sides(
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
     probe = Inputs(**{k: v.to(dtype) if v is not None and v.is_floating_point() else v for k, v in vars(probe).items()})
     training = module.training
+    taps = Taps(probe)
     try:
         module.eval()
-        with Taps(probe) as taps, torch.no_grad():
+        with taps, torch.no_grad():
             forward(module, probe)
-    except Exception as error:
-        raise InputError(
-            f"{type(module).__name__} could not be called with {forward.names}: {one_line(error)}; "
-            f"give example_inputs, or say how to call it: verify(model, adapter={EXAMPLE})"
-        ) from error
+    except Exception:
+        taps.tables.clear()  # what is wrong will be told by the first check
     finally:
         module.train(training)
     return {
@@ -256,17 +256,50 @@ def _tokens(module: nn.Module, name: str, size: int, table: Tensor | None, pad: 
     return Tokens(size, pad=padding, special=special)
 
 
-def _scores_its_vocabulary(module: nn.Module, forward: _Forward, side: Side) -> bool:
+def _hides_zero(module: nn.Module, forward: _Forward, sides: Mapping[str, Side]) -> bool:
+    """Return whether some attention gives a key of id 0 no weight where another key in its place gets one."""
+    device = next((p.device for p in module.parameters()), torch.device("cpu"))
+    sides = {n: replace(s, pad=0) if isinstance(s, Tokens) else s for n, s in sides.items()}
+    batch = draw_inputs(
+        sides.get("source"),
+        sides.get("target"),
+        source_lengths=(7, 5, 3),
+        target_lengths=(7, 5, 3),
+        sizes=(3, 7, 7),
+        seed=0,
+        device=device,
+    )
+    try:
+        with torch.enable_grad(), traced(module, 3) as trace:
+            forward(module, batch)
+    except Exception:
+        return False
+    last = [a.weights[:, :, -1, -1] for a in trace.attentions if a.weights.size(0) == 3]
+    return any(bool((w[0] > 0).all()) and bool((w[2] == 0).all()) for w in last)
+
+
+def _is_decoder(module: nn.Module, forward: _Forward, side: Side) -> bool:
+    """Return whether a module that reads one side is causal: it scores its vocabulary, and is no encoder by name.
+
+    An encoder by name that nevertheless hides later positions somewhere is a decoder.
+    """
     if not isinstance(side, Tokens):
         return False
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
     batch = draw_inputs(
         side, None, source_lengths=(7, 7, 7), target_lengths=None, sizes=(3, 7, 7), seed=0, device=device
     )
-    with torch.no_grad():
-        logits = forward(module, batch)
-    bidirectional = re.search(r"encoder|bert|masked|tagger|classif", type(module).__name__, re.IGNORECASE)
-    return logits.ndim == 3 and logits.size(-1) == side.size and not bidirectional
+    try:
+        with torch.enable_grad(), traced(module, 3) as trace:
+            logits = forward(module, batch)
+    except Exception:
+        return False
+    if logits.ndim != 3 or logits.size(-1) != side.size:
+        return False
+    names = " ".join(type(part).__name__ for part in module.modules()).lower()
+    named_encoder = re.search(r"encoder|bert|masked|tagger|classif", names) and "decoder" not in names
+    corners = [a.weights[..., (0, -1), (-1, 0)] for a in trace.attentions if a.weights.size(-1) == a.weights.size(-2)]
+    return not named_encoder or any(bool((corner == 0).any()) for corner in corners)
 
 
 # ---- what a module of Regard says of itself ------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import random
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cached_property
+from functools import cached_property, reduce
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,14 +23,14 @@ from regard.verification.adapter import Adapter, Forward
 from regard.verification.findings import ModuleRaisedError, NotExercised, one_line
 from regard.verification.inputs import Inputs, draw_inputs
 from regard.verification.taps import Still, Taps
-from regard.verification.trace import Attention, Trace, traced
+from regard.verification.trace import Attention, Enough, Trace, rougher, traced
 
 ROWS, SOURCE, TARGET = 3, 7, 5
 """Sizes of the batch, distinct primes so that no axis can pass for another, and small so that large models answer."""
 
-MARGIN = 64
-"""How many times the measured rounding error a difference may be: two computations in another order of summation
-differ by a few, and faults by at least thousands."""
+MARGIN = 500
+"""How many times the effect of rounding the weights once a difference may be: two computations in another order of
+summation differ by some tens, and faults by at least millions."""
 
 
 class Subject:
@@ -44,6 +45,7 @@ class Subject:
         still: Whether dropout has to be kept from drawing, because evaluation mode does not.
         refused: What the module raised on the batch, or on the batch that it was given first.
         runs: Whether it runs at all.
+        notes: What checks found out and need again.
     """
 
     def __init__(self, module: nn.Module, adapter: Adapter, *, seed: int) -> None:
@@ -56,6 +58,9 @@ class Subject:
         self.still = False
         parameter = next(iter(module.parameters()), None)
         self.device = torch.device("cpu") if parameter is None else parameter.device
+        tables = [b.dtype for b in module.buffers() if b.is_floating_point() and b.numel() > 1]
+        self.buffers = reduce(rougher, tables, torch.float64)  # a table rounded once stays so in float64
+        self.notes: dict[str, Any] = {}
         self.refused = ""
         self.runs = True
         self.inputs = self._draw_inputs(TARGET)
@@ -116,9 +121,9 @@ class Subject:
     def guard(self, inputs: Inputs | None = None) -> Iterator[None]:
         """Turn whatever the module raises within the block into a `ModuleRaisedError` that says on what."""
         try:
-            with Still() if self.still else nullcontext():
+            with Still() if self.still else nullcontext():  # type: ignore[no-untyped-call]
                 yield
-        except (NotExercised, ModuleRaisedError):
+        except (NotExercised, ModuleRaisedError, Enough):
             raise
         except Exception as error:
             shapes = {} if inputs is None else {n: list(inputs.side(n).shape) for n in self.adapter.sides}
@@ -136,18 +141,27 @@ class Subject:
         with torch.enable_grad(), Taps(inputs, added) if added else nullcontext():
             return self.call(inputs, forward).detach().double()
 
-    def draw(self, seed: int) -> Tensor:
-        """Return the logits of the batch with whatever randomness ``seed`` gives."""
+    def draws(self) -> tuple[Tensor, Tensor]:
+        """Return the logits of the batch twice, with two random seeds and dropout as it is."""
         still, self.still = self.still, False
         try:
-            return self.call(self.inputs, seed=seed).detach().double()
+            first, second = (self.call(self.inputs, seed=seed).detach().double() for seed in (11, 12))
         finally:
             self.still = still
+        return first, second
 
-    def trace(self, inputs: Inputs) -> Trace:
-        """Return what happens inside for ``inputs``."""
-        with torch.enable_grad(), traced(self.module, inputs.batch) as trace:
-            self.call(inputs)
+    @cached_property
+    def draws_differ(self) -> bool:
+        """Whether evaluation mode depends on the random seed."""
+        try:
+            return not same(*self.draws())
+        except ModuleRaisedError:
+            return False
+
+    def trace(self, inputs: Inputs, forward: Forward | None = None, *, attentions: int | None = None) -> Trace:
+        """Return what happens inside for ``inputs``, up to a number of attentions if one is given."""
+        with torch.enable_grad(), traced(self.module, inputs.batch, attentions) as trace:
+            self.call(inputs, forward)
         return trace
 
     @cached_property
@@ -180,26 +194,36 @@ class Subject:
 
     @cached_property
     def tolerance(self) -> float:
-        """The largest difference between two equal computations: `MARGIN` times the measured effect of rounding.
+        """The largest difference between two equal computations in the types that the batch's forward uses."""
+        return self.tolerance_in(self.base_trace.coarsest)
 
-        It is measured by moving each weight by a few units in its last place (of the coarsest type that numbers pass
-        through inside), and is never below the same margin of the rounding of the logits themselves.
+    def tolerance_in(self, dtype: torch.dtype) -> float:
+        """Return `MARGIN` times the measured effect of rounding, where numbers pass through ``dtype`` inside.
+
+        It is measured by moving each weight by about half a unit in its last place, and is never below the same margin
+        of the rounding of the logits themselves.
         """
-        coarsest = max(self.dtype, self.base_trace.coarsest, key=lambda dtype: torch.finfo(dtype).eps)
+        coarsest = rougher(self.dtype, dtype)
         real = self.real_rows(self.inputs)
         return MARGIN * max(
             self.effect_of_rounding(coarsest), torch.finfo(coarsest).eps * float(self.logits[real].abs().max())
         )
 
+    @cached_property
+    def exactness(self) -> float:
+        """How far, relatively, two numbers inside may be apart that would be equal but for rounding."""
+        roughest = rougher(self.base_trace.roughest, self.buffers)
+        return 1000 * torch.finfo(rougher(self.dtype, roughest)).eps
+
     def effect_of_rounding(self, dtype: torch.dtype) -> float:
-        """Return the largest change of a logit when each weight is moved by about the rounding error of ``dtype``."""
+        """Return the largest change of a logit when each weight is moved by the rounding error of ``dtype``."""
         generator = torch.Generator().manual_seed(self.seed)
         parameters = [p for p in self.module.parameters() if p.is_floating_point()]
         before = [p.data for p in parameters]
         try:
             for p in parameters:
                 step = torch.randn(p.shape, generator=generator).to(p)
-                p.data = p.data * (1 + 4 * torch.finfo(dtype).eps * step)
+                p.data = p.data * (1 + torch.finfo(dtype).eps / 2 * step)
             moved = self.run()
         finally:
             for p, data in zip(parameters, before, strict=True):
@@ -240,10 +264,10 @@ class Subject:
             raise NotExercised("the number of attentions differs from forward to forward")
         kinds = []
         for attention, changed in zip(found, target, strict=True):
-            if not _same(attention.key, changed.key):
+            if not same(attention.key, changed.key):
                 kinds.append("decoder")
             else:
-                kinds.append("encoder" if _same(attention.query, changed.query) else "cross")
+                kinds.append("encoder" if same(attention.query, changed.query) else "cross")
         return list(zip(kinds, found, strict=True))
 
     # ---- gradients ---------------------------------------------------------------------------------------------
@@ -331,7 +355,7 @@ def borrowed(module: nn.Module, adapter: Adapter, *, seed: int = 0) -> Iterator[
             subject.try_inputs()
             _widen(subject)
             _stir(module, seed)
-            subject.still = _draws(subject)
+            subject.still = subject.draws_differ
             yield subject
         finally:
             module.to(dtype)  # what the module keeps outside parameters and buffers follows
@@ -353,14 +377,6 @@ def _widen(subject: Subject) -> None:
     subject.module.to(torch.float64)
 
 
-def _draws(subject: Subject) -> bool:
-    """Return whether evaluation mode depends on the random seed."""
-    try:
-        return not _same(subject.draw(11), subject.draw(12))
-    except ModuleRaisedError:
-        return False
-
-
 def _stir(module: nn.Module, seed: int) -> None:
     """Add noise to every trained parameter; those that are one parameter stay one."""
     generator = torch.Generator().manual_seed(seed)
@@ -373,10 +389,10 @@ def _stir(module: nn.Module, seed: int) -> None:
 @contextmanager
 def restored(module: nn.Module) -> Iterator[None]:
     """Give every part of ``module`` its attributes, parameters, gradients and buffers back after the block."""
-    parts = [
-        (part, dict(vars(part)), dict(part._parameters), dict(part._buffers), dict(part._modules))
-        for part in module.modules()
-    ]
+    parts = [(part, dict(vars(part))) for part in module.modules()]
+    tables = [
+        (table, dict(table)) for part, _ in parts for table in (part._parameters, part._buffers, part._modules)
+    ]  # of each part, by name
     parameters = [(p, p.data, p.grad) for p in module.parameters()]
     buffers = [(b, b.clone()) for b in module.buffers()]
     for p, _, _ in parameters:
@@ -384,16 +400,12 @@ def restored(module: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        for part, attributes, own_parameters, own_buffers, own_modules in parts:
+        for part, attributes in parts:
             vars(part).clear()
             vars(part).update(attributes)
-            for own, kept in (
-                (part._parameters, own_parameters),
-                (part._buffers, own_buffers),
-                (part._modules, own_modules),
-            ):
-                own.clear()
-                own.update(kept)
+        for table, entries in tables:
+            table.clear()
+            table.update(entries)  # type: ignore[arg-type]
         for p, data, grad in parameters:
             p.data = data
             p.grad = grad
@@ -403,7 +415,8 @@ def restored(module: nn.Module) -> Iterator[None]:
                     b.copy_(values)
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
+def same(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors are equal bit for bit, NaN included."""
     return torch.equal(a.nan_to_num(), b.nan_to_num())
 
 

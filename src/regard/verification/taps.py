@@ -64,7 +64,7 @@ class Taps(TorchFunctionMode):
         return self.added[name].to(vectors)
 
 
-class Still(TorchDispatchMode):
+class Still(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While entered, dropout keeps everything: every mask that it draws is full."""
 
     def __torch_dispatch__(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,7 +87,8 @@ class Trace:
         linears: Each linear map.
         calls: Each module call, children before their parents.
         statistics: Each mean or variance over positions or rows.
-        coarsest: The least precise type that numbers were cast to.
+        coarsest: The least precise type that numbers were cast down to.
+        roughest: The least precise type that anything came from, a table for instance.
     """
 
     attentions: list[Attention] = field(default_factory=list)
@@ -95,6 +96,7 @@ class Trace:
     calls: list[Call] = field(default_factory=list)
     statistics: list[Statistic] = field(default_factory=list)
     coarsest: torch.dtype = torch.float64
+    roughest: torch.dtype = torch.float64
 
 
 def first_tensor(value: Any) -> Tensor | None:
@@ -105,9 +107,16 @@ def first_tensor(value: Any) -> Tensor | None:
     return next((found for item in items if (found := first_tensor(item)) is not None), None)
 
 
+class Enough(Exception):  # noqa: N818 - it ends a forward of which nothing more is needed
+    """As many attentions were seen as were asked for."""
+
+
 @contextmanager
-def traced(module: nn.Module, batch: int) -> Iterator[Trace]:
-    """Record the forwards of ``module`` within the block; ``batch`` is B of what it is given."""
+def traced(module: nn.Module, batch: int, attentions: int | None = None) -> Iterator[Trace]:
+    """Record the forwards of ``module`` within the block; ``batch`` is B of what it is given.
+
+    With ``attentions``, the block ends without an error once so many of them were seen.
+    """
     trace = Trace()
     running = [""]
     handles = []
@@ -125,7 +134,7 @@ def traced(module: nn.Module, batch: int) -> Iterator[Trace]:
             )
         )
     try:
-        with _Tracer(trace, running, batch):
+        with suppress(Enough), _Tracer(trace, running, batch, attentions):
             yield trace
     finally:
         for handle in handles:
@@ -136,14 +145,15 @@ def _kept(x: Tensor | None) -> Tensor | None:
     return None if x is None else x.detach().clone()  # later operations may write into it
 
 
-class _Tracer(TorchDispatchMode):
+class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every operation and leaves it as it is."""
 
-    def __init__(self, trace: Trace, running: list[str], batch: int) -> None:
-        super().__init__()
+    def __init__(self, trace: Trace, running: list[str], batch: int, attentions: int | None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
         self.trace = trace
         self.running = running
         self.batch = batch
+        self.attentions = attentions
         self.product: tuple[Tensor, Tensor, Tensor] | None = None  # the last batched product: operands and result
         self.open: Attention | None = None  # its weights have not met their values yet
 
@@ -152,8 +162,12 @@ class _Tracer(TorchDispatchMode):
     ) -> Any:
         output = func(*args, **(kwargs or {}))
         name = func.name().removeprefix("aten::").split(".")[0]
+        for x in args:
+            if isinstance(x, Tensor) and x.is_floating_point() and x.numel() > 1:
+                self.trace.roughest = rougher(self.trace.roughest, x.dtype)
         if name in ("bmm", "baddbmm"):
-            self._batched(args[-2].clone(), args[-1].clone(), output.clone())
+            a, b = args[-2].clone(), args[-1].clone()
+            self._batched(a, b, output.clone() if name == "bmm" else a @ b)
         elif name in ("mm", "addmm"):
             self.trace.linears.append(Linear(self.running[-1], args[-2].clone(), output.clone()))
         elif name in ("add", "add_") and isinstance(args[1], Tensor) and args[1].ndim == 1:
@@ -169,6 +183,8 @@ class _Tracer(TorchDispatchMode):
             self._keep_statistic("layer norm", args[0], tuple(range(3 - len(args[1]), 3)))
         elif name == "_to_copy":
             self._cast(args[0], output)
+        if self.attentions is not None and len(self.trace.attentions) >= self.attentions:
+            raise Enough
         return output
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -179,7 +195,7 @@ class _Tracer(TorchDispatchMode):
 
     def _batched(self, a: Tensor, b: Tensor, output: Tensor) -> None:
         attention = self.open
-        if attention is not None and a.numel() == attention.weights.numel():
+        if attention is not None and self._are_weights(a, attention.weights):
             # As used: whatever was done to the weights since the softmax is in them.
             if a.shape[-2:] != attention.weights.shape[-2:]:
                 a = a.reshape(attention.weights.shape)
@@ -189,6 +205,10 @@ class _Tracer(TorchDispatchMode):
             self.open = None
             return
         self.product = (a, b, output)
+
+    def _are_weights(self, a: Tensor, weights: Tensor) -> bool:
+        """Return whether ``a`` has as many numbers as the weights, or the same ones for several heads."""
+        return a.numel() == weights.numel() or (a.shape[-2:] == weights.shape[-2:] and a.numel() % weights.numel() == 0)
 
     def _softmax(self, scores: Tensor, axis: int, weights: Tensor) -> None:
         if self.product is None or scores.ndim < 3 or self.product[2].numel() != scores.numel():
@@ -256,5 +276,10 @@ class _Tracer(TorchDispatchMode):
     def _cast(self, x: Tensor, output: Tensor) -> None:
         if not (x.is_floating_point() and output.is_floating_point()) or output.numel() == 1:
             return
-        if torch.finfo(output.dtype).eps > torch.finfo(self.trace.coarsest).eps:
-            self.trace.coarsest = output.dtype
+        if rougher(x.dtype, output.dtype) != x.dtype:
+            self.trace.coarsest = rougher(self.trace.coarsest, output.dtype)
+
+
+def rougher(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+    """Return the less precise of two types."""
+    return max(a, b, key=lambda dtype: torch.finfo(dtype).eps)

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from regard.errors import InputError, nearest
 from regard.verification.adapter import Adapter, Loss
-from regard.verification.checks import CHECKS, check_runs
+from regard.verification.checks import CHECKS
+from regard.verification.checks.dependence import check_runs
 from regard.verification.findings import DOCS, Check, Finding, check_name
 from regard.verification.recognise import Kind, recognise
 from regard.verification.report import Report
@@ -68,7 +69,7 @@ def verify(
             findings = tuple(check(subject) for check in chosen)
         else:
             idle = Finding(status="not exercised", detail="the module does not run, see `runs`")
-            others = (checkcheck_name(check) for check in chosen if check is not check_runs)
+            others = (check_name(check) for check in chosen if check is not check_runs)
             findings = (check_runs(subject), *(replace(idle, name=n, docs=f"{DOCS}#{n}") for n in others))
         precision = str(subject.dtype).removeprefix("torch.")
     return Report(type(module).__name__, adapter.described, precision, findings, time.perf_counter() - began)

@@ -25,6 +25,7 @@ from regard.verification.checks.loss import (
     check_label_shift,
     check_loss_average,
     check_loss_ignores_padding,
+    check_loss_of_logits,
     check_smoothing_ignores_padding,
 )
 from regard.verification.checks.modes import (
@@ -49,7 +50,11 @@ from regard.verification.checks.parameters import (
     check_save_load,
     check_tied_weights,
 )
-from regard.verification.checks.positions import check_positions_under_padding, check_relative_positions
+from regard.verification.checks.positions import (
+    check_positions_in_half,
+    check_positions_under_padding,
+    check_relative_positions,
+)
 from regard.verification.checks.structure import check_activation, check_position_wise, check_residual
 from regard.verification.findings import Check
 
@@ -90,8 +95,10 @@ CHECKS: tuple[Check, ...] = (
     check_dropout_in_training,
     check_paths_agree,
     check_half_precision,
+    check_positions_in_half,
     check_export,
     check_logits,
+    check_loss_of_logits,
     check_label_shift,
     check_loss_ignores_padding,
     check_smoothing_ignores_padding,

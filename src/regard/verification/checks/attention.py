@@ -63,10 +63,11 @@ def _views(subject: Subject) -> list[View]:
     for kind, attention in subject.attentions:
         keys = subject.inputs.real("target" if kind == "decoder" else "source")
         queries = subject.inputs.real("source" if kind == "encoder" else "target")
-        fitted = [_fit(real, n) for real, n in zip((queries, keys), attention.weights.shape[-2:], strict=True)]
-        if fitted[0] is None or fitted[1] is None or attention.weights.size(0) != subject.inputs.batch:
+        length, width = attention.weights.shape[-2:]
+        fitted_queries, fitted_keys = _fit(queries, length), _fit(keys, width)
+        if fitted_queries is None or fitted_keys is None or attention.weights.size(0) != subject.inputs.batch:
             continue
-        queries, keys = fitted
+        queries, keys = fitted_queries, fitted_keys
         allowed = keys[:, None, :].expand(-1, queries.size(1), -1)
         if kind == "decoder" or (kind == "encoder" and _encoder_is_causal(subject)):
             allowed = allowed & _triangle(queries.size(1), keys.size(1), keys.device)
@@ -133,18 +134,17 @@ def _mistake(view: View) -> tuple[str, bool]:
 @check("Weights sum to one over the keys that may be seen, and are zero elsewhere")
 def check_attention_rows(subject: Subject) -> Finding:
     """Look at each attention's weights as the values meet them, in the rows of real queries."""
-    eps = torch.finfo(max(subject.dtype, subject.base_trace.coarsest, key=lambda d: torch.finfo(d).eps)).eps
     worst = 0.0
     for view in _views(subject):
         weights, where = view.attention.weights, view.attention.module
         rows = view.queries[:, None].expand(weights.shape[:3])
         off = torch.where(rows & view.allowed.any(dim=-1)[:, None], (weights.sum(dim=-1) - 1).abs(), 0.0)
         size = float(off.nan_to_num(nan=math.inf).max())
-        if not size <= 1000 * eps:
-            row, head, query = (int(i) for i in (~(off <= 1000 * eps)).nonzero()[0])
+        if not size <= subject.exactness:
+            row, head, query = (int(i) for i in (~(off <= subject.exactness)).nonzero()[0])
             return judge(
                 size,
-                1000 * eps,
+                subject.exactness,
                 detail=f"the weights of a query sum to {float(weights[row, head, query].sum()):.4g}",
                 cause=_mistake(view)[0] if math.isinf(size) else _why_not_one(view),
                 where=f"{where}, head {head}, {spot(row, query)}",
@@ -160,7 +160,7 @@ def check_attention_rows(subject: Subject) -> Finding:
                 size=float(weights[row, head, query, key]),
             )
         worst = max(worst, size)
-    return judge(worst, 1000 * eps)
+    return judge(worst, subject.exactness)
 
 
 def _why_not_one(view: View) -> str:
@@ -202,9 +202,9 @@ def check_attention_scale(subject: Subject) -> Finding:
     trace = subject.base_trace
     for _, attention in subject.attentions:
         factors = (
-            feature_ratio(trace, attention, attention.query, subject.inputs.batch),
-            feature_ratio(trace, attention, attention.key, subject.inputs.batch),
-            _slope(attention),
+            feature_ratio(trace, attention, attention.query, subject.exactness),
+            feature_ratio(trace, attention, attention.key, subject.exactness),
+            _slope(attention, subject.exactness),
         )
         if any(factor is None for factor in factors):
             continue
@@ -227,7 +227,7 @@ def check_attention_scale(subject: Subject) -> Finding:
     return judge(worst, 1e-3)
 
 
-def _slope(attention: Attention) -> float | None:
+def _slope(attention: Attention, exactness: float) -> float | None:
     """Return c if scores are c · product, or that plus a bias that is the same for all rows; else None."""
     visible = (attention.weights > 0) & attention.scores.isfinite() & attention.product.isfinite()
     p, s = attention.product.double(), attention.scores.double()
@@ -235,12 +235,11 @@ def _slope(attention: Attention) -> float | None:
     if len(p) > 1:
         both = visible[0] & visible[1]
         pairs.append(((p[0] - p[1])[both], (s[0] - s[1])[both]))
-    tolerance = max(1e-9, 1000 * torch.finfo(attention.scores.dtype).eps)
     for x, y in pairs:
         if x.numel() < 2 or not float(y.abs().max()) > 0:
             continue
         c = float((x * y).sum() / (x * x).sum())
-        if float((y - c * x).abs().max()) <= tolerance * float(y.abs().max()):
+        if float((y - c * x).abs().max()) <= exactness * float(y.abs().max()):
             return c
     return None
 
@@ -267,7 +266,7 @@ def check_head_layout(subject: Subject) -> Finding:
 
     A reshape without the transpose deals a position's features out to other positions.
     """
-    trace, batch = subject.base_trace, subject.inputs.batch
+    trace, batch, exactness = subject.base_trace, subject.inputs.batch, subject.exactness
     followed = 0
     for _, attention in subject.attentions:
         if attention.weights.size(0) != batch:
@@ -281,15 +280,15 @@ def check_head_layout(subject: Subject) -> Finding:
             x = getattr(attention, name)
             if x is None:
                 continue
-            if feature_ratio(trace, attention, x, batch) is not None:
+            if feature_ratio(trace, attention, x, exactness) is not None:
                 followed += 1
-            elif heads > 1 and heads_not_transposed(trace, attention, x, batch):
+            elif heads > 1 and heads_not_transposed(trace, attention, x, exactness):
                 return fail(
                     f"the {name} of a position is made of features of several positions",
                     cause="[B, L, D] was reshaped to [B, H, L, K] directly: view as [B, L, H, K], then transpose",
                     where=attention.module,
                 )
-        if merged_ratio(trace, attention) is not None:
+        if merged_ratio(trace, attention, exactness) is not None:
             followed += 1
         elif heads > 1 and merged_without_transpose(trace, attention):
             return fail(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from regard.verification.findings import Finding, NotExercised, check, fail, judge, passed
+from regard.verification.findings import Finding, NotExercised, check, fail, passed
+from regard.verification.inputs import Inputs
 from regard.verification.places import spot
 from regard.verification.subject import Subject
 
@@ -66,52 +67,51 @@ def check_history_used(subject: Subject) -> Finding:
 
 @check("Order matters: exchanging two tokens changes what a third attends to")
 def check_order_matters(subject: Subject) -> Finding:
-    """Exchange two neighbours and compare the first self-attention's sum at a third position, and the logits.
+    """Exchange neighbours in each row and compare the first self-attention's sum at a later position.
 
-    Causality alone tells a deep decoder something of the order, so its first attention is what is looked at.
+    Causality alone tells a deep decoder something of the order, so its first attention is what is looked at; the
+    logits are, where no attention of an encoder is seen.
     """
     if not subject.adapter.ordered:
         raise NotExercised("it is meant to ignore order")
-    worst: float | None = None
-    for side, kind in (("source", "encoder"), ("target", "decoder")):
-        if side not in subject.adapter.sides:
-            continue
-        inputs = subject.inputs
-        x = inputs.side(side).clone()
-        x[0, [1, 2]] = x[0, [2, 1]]
-        if torch.equal(x, inputs.side(side)):
-            continue
-        changed = inputs.put(side, x)
-        size = _effect_of_exchange(subject, side, kind, changed)
-        if size is None:
-            continue
-        if not size > subject.tolerance:
-            return fail(
-                f"exchanging {side} tokens 1 and 2 of row 0 changes nothing at position 3",
-                cause="positions are missing, the same everywhere, or run along the wrong axis",
-                where=f"{side}, position 3",
-                size=size,
-            )
-        worst = size if worst is None else min(worst, size)
-    if worst is None:
+    exercised = False
+    for side in subject.adapter.sides:
+        x = subject.inputs.side(side).clone()
+        last = [int(n) - 1 for n in subject.inputs.real(side).sum(dim=1)]
+        for row, n in enumerate(last):
+            x[row, [n - 2, n - 1]] = x[row, [n - 1, n - 2]]
+        effects = _effects(subject, side, subject.inputs.put(side, x), last)
+        for row, size in enumerate(effects):
+            n = last[row]
+            if torch.equal(x[row], subject.inputs.side(side)[row]):
+                continue
+            exercised = True
+            if not size > subject.tolerance:
+                return fail(
+                    f"exchanging {side} tokens {n - 2} and {n - 1} changes nothing for token {n}",
+                    cause="positions are missing, the same in places, or run along the wrong axis",
+                    where=f"{side}, {spot(row, n)}",
+                    size=size,
+                )
+    if not exercised:
         raise NotExercised("no self-attention was seen, and causality alone makes a decoder depend on order")
-    return passed(f"the smallest effect is {worst:.2g}")
+    return passed()
 
 
-def _effect_of_exchange(subject: Subject, side: str, kind: str, changed: object) -> float | None:
+def _effects(subject: Subject, side: str, changed: Inputs, last: list[int]) -> list[float]:
+    """Return, for each row, how much the first self-attention of a side gives its last token otherwise."""
+    kind = "encoder" if side == "source" else "decoder"
     try:
         index = next(i for i, (k, a) in enumerate(subject.attentions) if k == kind and a.context is not None)
+        before, after = subject.attentions[index][1].context, subject.trace(changed).attentions[index].context
     except (StopIteration, NotExercised):
-        if side == "target":
-            return None
-        difference = (subject.run(changed) - subject.logits).abs()  # type: ignore[arg-type]
-        return float(difference[0].max())
-    before = subject.attentions[index][1].context
-    after = subject.trace(changed).attentions[index].context  # type: ignore[arg-type]
-    assert before is not None and after is not None
-    if before.shape[0] != subject.inputs.batch or before.shape != after.shape:
-        return None
-    return float((before - after)[0, :, 3].abs().max())
+        before = after = None
+    if before is not None and after is not None and before.shape == after.shape and len(before) == len(last):
+        leading = before.size(2) - subject.inputs.side(side).size(1)  # a readout token in front
+        return [float((before - after)[row, :, n + leading].abs().max()) for row, n in enumerate(last)]
+    if side == "target":
+        return []
+    return [float(row.abs().max()) for row in subject.run(changed) - subject.logits]
 
 
 @check("It runs on an ordinary padded batch, whose source and target differ in length")
@@ -152,15 +152,21 @@ def check_finite(subject: Subject) -> Finding:
 
 @check("The answer is logits: nothing has been made a probability yet")
 def check_logits(subject: Subject) -> Finding:
-    """Look whether the last axis is non-negative and sums to one, as after a softmax."""
+    """Look whether numbers are non-negative and sum to one, as after a softmax, and over which axis."""
     if subject.adapter.target is None:
         raise NotExercised("a classifier may answer in probabilities")
-    logits = subject.logits[subject.real_rows(subject.inputs)]
-    off = float((logits.sum(dim=-1) - 1).abs().max())
-    if bool((logits >= 0).all()) and off < 1e-3:
+    logits = subject.logits
+    last = logits[subject.real_rows(subject.inputs)]
+    if bool((last >= 0).all()) and float((last.sum(dim=-1) - 1).abs().max()) < 1e-3:
         return fail(
             "every position's numbers are non-negative and sum to one",
             cause="a softmax was applied to the output; cross-entropy would apply it a second time",
-            size=off,
         )
-    return judge(0.0, 0.0)
+    for axis, name in ((0, "rows"), (1, "positions")):
+        for x in (logits, logits.exp()):
+            if float((x.sum(dim=axis) - 1).abs().max()) < 1e-3:
+                return fail(
+                    f"the numbers sum to one over the {name}",
+                    cause=f"a softmax was applied over axis {axis}, the {name}, instead of the vocabulary",
+                )
+    return passed()

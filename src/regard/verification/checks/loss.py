@@ -8,6 +8,7 @@ Axes: B rows, T target, V vocabulary, N tokens.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -29,7 +30,8 @@ class Explanation:
     """One way to compute a loss.
 
     Attributes:
-        labels: What each position is asked for: ``next``, ``same``, ``next but one``.
+        probabilities: Whether the logits were made probabilities, and then again.
+        labels: What each position is asked for: ``next``, ``same``, ``next but one``, ``previous``.
         padding: Whether padded positions are asked for the pad id.
         smoothed_padding: Whether the uniform part of smoothing covers padded positions.
         average: ``sum``, ``tokens``, ``rows`` (mean over rows of means over tokens), ``batch`` (sum over B) or
@@ -37,6 +39,7 @@ class Explanation:
         smoothing: The share of the uniform part.
     """
 
+    probabilities: bool
     labels: str
     padding: bool
     smoothed_padding: bool
@@ -61,21 +64,31 @@ def _loss(subject: Subject, inputs: Inputs) -> float:
 
 
 def _explain(subject: Subject) -> Explanation | None:
-    """Return the way of computing that gives the loss of all `BATCHES`, or None."""
+    """Return the way of computing that gives the loss of all `BATCHES`, or None; it is looked for once."""
+    if "explanation" not in subject.notes:
+        subject.notes["explanation"] = _search(subject)
+    found: Explanation | None = subject.notes["explanation"]
+    return found
+
+
+def _search(subject: Subject) -> Explanation | None:
     batches = [subject.inputs.rows(rows) for rows in BATCHES]
     seen = [_loss(subject, batch) for batch in batches]
-    parts = [_Parts(subject, batch) for batch in batches]
-    for labels in ("next", "next, the last left out", "same", "next but one"):
-        for padding in (False, True):
-            for smoothed_padding in (False, True) if not padding else (True,):
-                for average in ("tokens", "sum", "rows", "positions", "batch"):
-                    for form in range(3):
-                        plain, uniform = zip(
-                            *(p.of(labels, padding, smoothed_padding, average, form) for p in parts), strict=True
-                        )
-                        share = _share(seen, plain, uniform)
-                        if share is not None:
-                            return Explanation(labels, padding, smoothed_padding and share > 0, average, share)
+    for probabilities in (False, True):
+        parts = [_Parts(subject, batch, probabilities) for batch in batches]
+        for labels, padding, smoothed, average, form in itertools.product(
+            ("next", "next, the last left out", "same", "next but one", "previous"),
+            (False, True),
+            (False, True),
+            ("tokens", "sum", "rows", "positions", "batch"),
+            range(3),
+        ):
+            if padding and not smoothed:
+                continue
+            plain, uniform = zip(*(p.of(labels, padding, smoothed, average, form) for p in parts), strict=True)
+            share = _share(seen, plain, uniform)
+            if share is not None:
+                return Explanation(probabilities, labels, padding, smoothed and share > 0, average, share)
     return None
 
 
@@ -96,21 +109,25 @@ def _share(seen: list[float], plain: tuple[float, ...], uniform: tuple[float, ..
 class _Parts:
     """The terms of a batch's loss: minus log-probability of each label, and its mean over the vocabulary."""
 
-    def __init__(self, subject: Subject, inputs: Inputs) -> None:
+    def __init__(self, subject: Subject, inputs: Inputs, probabilities: bool) -> None:
         assert inputs.target_out is not None
-        self.log_p = subject.run(inputs).log_softmax(dim=-1)  # [B, T, V]
+        logits = subject.run(inputs)
+        self.log_p = (logits.softmax(dim=-1) if probabilities else logits).log_softmax(dim=-1)  # [B, T, V]
         self.real = inputs.real("target")
         self.labels = {"next": inputs.target_out, "same": inputs.side("target")}
         later = torch.roll(inputs.target_out, -1, dims=1)
         self.labels["next but one"] = torch.where(self.real, later, inputs.target_out)
         self.labels["next, the last left out"] = inputs.target_out
+        self.labels["previous"] = torch.roll(inputs.side("target"), 1, dims=1)
 
     def of(self, labels: str, padding: bool, smoothed: bool, average: str, form: int) -> tuple[float, float]:
-        """Return the two sums, averaged; ``form`` says whether the uniform part has all of V, or leaves out the label."""
+        """Return the two sums, averaged; ``form`` is what the uniform part leaves out: nothing, the label, pad too."""
         asked = self.real.clone()
         if labels in ("next but one", "next, the last left out"):
             asked[:, :-1] &= self.real[:, 1:]
             asked[:, -1] = False
+        if labels == "previous":
+            asked[:, 0] = False
         counted = torch.ones_like(asked) if padding else asked
         plain = -self.log_p.gather(-1, self.labels[labels][..., None])[..., 0]
         V = self.log_p.size(-1)
@@ -134,14 +151,26 @@ def check_label_shift(subject: Subject) -> Finding:
     found = _explain(subject)
     if found is None:
         raise NotExercised("the loss is no cross-entropy of the logits that the adapter returns")
-    if found.labels.startswith("next") and found.labels != "next but one":
-        return passed()
-    if found.labels == "same":
-        return fail(
-            "each position is asked for the token that it has just read",
-            cause="the labels are not shifted: the model learns to copy its input",
-        )
-    return fail("each position is asked for the token after the next", cause="the labels are shifted twice")
+    words = {
+        "same": ("the token that it has just read", "the labels are not shifted: the model learns to copy its input"),
+        "next but one": ("the token after the next", "the labels are shifted twice"),
+        "previous": ("the token before the one that it reads", "the labels are shifted the wrong way"),
+    }
+    if found.labels in words:
+        asked, cause = words[found.labels]
+        return fail(f"each position is asked for {asked}", cause=cause)
+    return passed()
+
+
+@check("The loss is given logits, on which one softmax is made")
+def check_loss_of_logits(subject: Subject) -> Finding:
+    """Explain the loss and look whether its logits had been made probabilities before."""
+    found = _explain(subject)
+    if found is None:
+        raise NotExercised("the loss is no cross-entropy of the logits that the adapter returns")
+    if found.probabilities:
+        return fail("a softmax is made of a softmax", cause="cross-entropy takes logits; it was given probabilities")
+    return passed()
 
 
 @check("Padding takes no part in the loss")

@@ -17,7 +17,7 @@ from regard.inspection import watch_attention
 from regard.verification.adapter import Adapter
 from regard.verification.findings import Finding, ModuleRaisedError, NotExercised, check, fail, judge, one_line, passed
 from regard.verification.inputs import Inputs
-from regard.verification.subject import Subject, largest
+from regard.verification.subject import Subject, largest, same
 from regard.verification.taps import Still
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
@@ -26,9 +26,9 @@ _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
 @check("In evaluation mode the same input gives the same logits, bit for bit")
 def check_eval_deterministic(subject: Subject) -> Finding:
     """Run twice with different random seeds."""
-    first, second = (subject.draw(seed) for seed in (11, 12))
-    if torch.equal(first.nan_to_num(), second.nan_to_num()):
+    if not subject.draws_differ:
         return passed()
+    first, second = subject.draws()
     return fail(
         "two runs of one batch in evaluation mode differ",
         cause="dropout is left on: it does not ask whether the module is training",
@@ -52,10 +52,10 @@ def check_stateless(subject: Subject) -> Finding:
     other = inputs
     for side in subject.adapter.sides:
         other = other.redrawn(side, subject.adapter.side(side), inputs.real(side), subject.generator)
-    subject.run(other.rows([1, 0]))
+    subject.run(other)
     with subject.guard(given):
         again = subject.adapter.forward(subject.module, given).detach().double()
-    if not torch.equal(first.nan_to_num(), again.nan_to_num()):
+    if not same(first, again):
         return fail(
             "the logits of a batch depend on the batches before it",
             cause="a cache or a mask is kept on the module",
@@ -65,7 +65,7 @@ def check_stateless(subject: Subject) -> Finding:
         if not torch.equal(getattr(given, name), x):
             return fail(f"the forward writes into its input {name}", cause="an operation in place")
     for name, x in subject.module.state_dict().items():
-        if isinstance(x, Tensor) and not torch.equal(x.nan_to_num(), state[name].nan_to_num()):
+        if isinstance(x, Tensor) and not same(x, state[name]):
             return fail("a forward in evaluation mode changes the module", cause="an operation in place", where=name)
     return passed()
 
@@ -75,8 +75,8 @@ def check_dropout_in_training(subject: Subject) -> Finding:
     """Run twice in training mode with different random seeds; where a share is to be dropped, the runs must differ."""
     shares = {path: share for path, part in subject.module.named_modules() if (share := _share_dropped(part)) > 0}
     with subject.training():
-        differ = not torch.equal(subject.draw(11), subject.draw(12))
-    if differ and not torch.equal(subject.draw(11), subject.draw(12)):
+        differ = not same(*subject.draws())
+    if differ and subject.draws_differ:
         return fail("dropout draws in evaluation mode too", cause="it does not ask whether the module is training")
     if not shares:
         raise NotExercised("no part of it is to drop anything")
@@ -122,17 +122,19 @@ def check_paths_agree(subject: Subject) -> Finding:
         if logits.shape != subject.logits.shape:
             return fail(f"with {name} the logits are {list(logits.shape)}", cause="a shortcut drops rows or columns")
         size, place = largest(logits, subject.logits, real)
-        if not size <= subject.tolerance:
+        tolerance = subject.tolerance
+        if not size <= tolerance and name in adapter.paths:  # it may compute in other types
+            tolerance = subject.tolerance_in(subject.trace(subject.inputs, adapter.paths[name]).coarsest)
+        if not size <= tolerance:
             return judge(
                 size,
-                subject.tolerance,
+                tolerance,
                 detail=f"the logits differ with {name}",
                 cause="two paths that should compute the same do not",
                 where=f"row {place[0]}" + (f", position {place[1]}" if len(place) > 1 else ""),
             )
         worst = max(worst, size)
-    found = judge(worst, subject.tolerance)
-    return found if not left_out else passed(f"without {' and '.join(left_out)}")
+    return passed(f"without {' and '.join(left_out)}" if left_out else f"the largest difference is {worst:.2g}")
 
 
 def _within(subject: Subject, context: AbstractContextManager[object]) -> Tensor:
@@ -141,25 +143,26 @@ def _within(subject: Subject, context: AbstractContextManager[object]) -> Tensor
 
 
 def _in_training(subject: Subject) -> Tensor:
-    with subject.training(), Still():
+    with subject.training(), Still():  # type: ignore[no-untyped-call]
         return subject.call(subject.inputs).detach().double()
 
 
 @check("In half precision everything stays finite and near the exact result")
 def check_half_precision(subject: Subject) -> Finding:
-    """Run forward and backward in float16 and bfloat16, and compare with float64 within what rounding the weights does."""
-    real = subject.real_rows(subject.inputs)
-    scale = float(subject.logits[real].std())
+    """Run forward and backward in float16 and bfloat16; allow a few times what rounding the weights does."""
+    inputs = subject.inputs.rows([1])  # a padded one; half precision is slow on a CPU
+    real = subject.real_rows(inputs)
+    exact = subject.logits[1:2]
+    scale = float(exact[real].std())
+    parameters = {name: p for name, p in subject.module.named_parameters() if p.requires_grad}
     worst = 0.0
     ran = 0
     for dtype in (torch.float16, torch.bfloat16):
         try:
             with subject.cast(dtype):
-                logits = subject.call(subject.inputs)
-                names, parameters = zip(
-                    *[(n, p) for n, p in subject.module.named_parameters() if p.requires_grad], strict=True
-                )
-                grads = torch.autograd.grad(logits[real].float().mean(), parameters, allow_unused=True)
+                logits = subject.call(inputs)
+                mean = logits[real].float().mean()
+                grads = torch.autograd.grad(mean, list(parameters.values()), allow_unused=True)
         except ModuleRaisedError as error:
             if "not implemented for" in str(error):
                 continue
@@ -167,12 +170,11 @@ def check_half_precision(subject: Subject) -> Finding:
         ran += 1
         if not logits[real].isfinite().all():
             return fail("logits are NaN or infinite", cause="an overflow: a mask or scale too large", where=str(dtype))
-        bad = [n for n, g in zip(names, grads, strict=True) if g is not None and not g.isfinite().all()]
+        bad = [name for name, g in zip(parameters, grads, strict=True) if g is not None and not g.isfinite().all()]
         if bad:
-            return fail(
-                "gradients are NaN or infinite", cause="an overflow in the backward pass", where=f"{dtype}, {bad[0]}"
-            )
-        size, _ = largest(logits.detach().double(), subject.logits, real)
+            where = f"{dtype}, {bad[0]}"
+            return fail("gradients are NaN or infinite", cause="an overflow in the backward pass", where=where)
+        size, _ = largest(logits.detach().double(), exact, real)
         allowed = MARGIN_LOW * max(subject.effect_of_rounding(dtype), torch.finfo(dtype).eps * scale)
         if not size <= allowed:
             return judge(

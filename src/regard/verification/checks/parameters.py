@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from regard.verification.findings import Finding, NotExercised, check, fail, one_line, passed
+from regard.verification.findings import Finding, ModuleRaisedError, NotExercised, check, fail, one_line, passed
 from regard.verification.inputs import Tokens
 from regard.verification.subject import Subject, restored
 
@@ -96,7 +96,7 @@ def _one(parameters: Mapping[str, Tensor], group: tuple[str, ...]) -> bool:
 
 @check("What is trained is a parameter, and what is not is a buffer; both are registered")
 def check_registered(subject: Subject) -> Finding:
-    """Look for constants among the parameters, weights among the buffers, and tensors and modules that torch cannot see."""
+    """Look for constants among the parameters, weights among the buffers, and what torch cannot see."""
     module = subject.module
     for name, values in subject.originals.items():
         if module.get_parameter(name).requires_grad and (what := _constant(values)):
@@ -113,7 +113,7 @@ def check_registered(subject: Subject) -> Finding:
                     cause="it is saved, but never trained: make it an nn.Parameter",
                     where=f"{path}.{name}".lstrip("."),
                 )
-        for name, value in vars(part).items():
+        for name, value in list(vars(part).items()):
             if name in ("_parameters", "_buffers", "_modules") or "hook" in name:
                 continue
             if what := _unregistered(value, set(map(id, module.modules()))):
@@ -122,13 +122,12 @@ def check_registered(subject: Subject) -> Finding:
                     cause="it is neither saved, moved nor trained: use nn.ModuleList, nn.Parameter or register_buffer",
                     where=f"{path}.{name}".lstrip("."),
                 )
-            if isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1 and value.grad_fn is None:
-                if _is_used(subject, part, name):
-                    return fail(
-                        "a tensor that the logits depend on is a plain attribute",
-                        cause="it stays behind when the module is moved or cast: use register_buffer or nn.Parameter",
-                        where=f"{path}.{name}".lstrip("."),
-                    )
+            if _plain_constant(value) and _is_used(subject, part, name):
+                return fail(
+                    "a tensor that the logits depend on is a plain attribute",
+                    cause="it stays behind when the module is moved or cast: use register_buffer or nn.Parameter",
+                    where=f"{path}.{name}".lstrip("."),
+                )
     return passed()
 
 
@@ -180,12 +179,17 @@ def _unregistered(value: object, known: set[int]) -> str:
     return ""
 
 
+def _plain_constant(value: object) -> bool:
+    """Return whether ``value`` is a tensor of numbers that no forward computed with a gradient."""
+    return isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1 and value.grad_fn is None
+
+
 def _is_used(subject: Subject, part: nn.Module, name: str) -> bool:
-    value = getattr(part, name)
+    value, before, tolerance = getattr(part, name), subject.logits, subject.tolerance
     try:
-        vars(part)[name] = value.detach() + 0.5
-        return float((subject.run() - subject.logits).abs().max()) > subject.tolerance
-    except Exception:
+        vars(part)[name] = value + torch.randn(value.shape, generator=subject.generator).to(value)
+        return float((subject.run() - before).abs().max()) > tolerance
+    except ModuleRaisedError:
         return True
     finally:
         vars(part)[name] = value
@@ -213,7 +217,7 @@ def check_layers_distinct(subject: Subject) -> Finding:
 
 @check("Weights saved and loaded again give the same logits, bit for bit")
 def check_save_load(subject: Subject) -> Finding:
-    """Save the state, overwrite every weight, load it back; load it into a freshly built module too, if one can be made."""
+    """Save, overwrite every weight, and load back; load into a freshly built module too, if one can be made."""
     module = subject.module
     before = subject.logits
     with restored(module):

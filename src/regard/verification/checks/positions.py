@@ -11,10 +11,13 @@ import torch
 from torch import Tensor
 
 from regard.verification.checks.padding import WIDER
-from regard.verification.findings import Finding, NotExercised, check, fail, passed
+from regard.verification.findings import Finding, ModuleRaisedError, NotExercised, check, fail, passed
 from regard.verification.inputs import Inputs
 from regard.verification.places import spot
 from regard.verification.subject import Subject
+
+LONG = 300
+"""Positions in a row long enough to tell integers in bfloat16 apart from integers."""
 
 
 def first_of(subject: Subject, side: str) -> int:
@@ -85,9 +88,10 @@ def check_relative_positions(subject: Subject) -> Finding:
         exercised = exercised or _varies(attention.query, subject.tolerance) or _varies(scores, subject.tolerance)
         visible = attention.weights > 0
         both = visible[..., :-1, :-1] & visible[..., 1:, 1:]
+        scores = scores - scores.diagonal(dim1=-2, dim2=-1)[..., None]  # a softmax ignores what a whole row shares
         difference = torch.where(both, (scores[..., :-1, :-1] - scores[..., 1:, 1:]).abs(), 0.0).nan_to_num(0.0)
         size = float(difference.max())
-        if size > subject.tolerance * max(1.0, float(scores[visible].abs().max())):
+        if size > max(subject.tolerance, subject.exactness * float(scores[visible].abs().max())):
             return fail(
                 "pairs of the same token at the same distance have different scores",
                 cause="queries and keys are turned by different angles, or a bias is not a function of distance",
@@ -96,6 +100,40 @@ def check_relative_positions(subject: Subject) -> Finding:
             )
     if not exercised:
         raise NotExercised("positions are not told by distance")
+    return passed()
+
+
+@check("Positions keep their precision when the module is cast to half precision")
+def check_positions_in_half(subject: Subject) -> Finding:
+    """Look at the first attention's queries over a long row in bfloat16, in which 257 is 256.
+
+    Each position's error is compared with the median one: a table rounded once is as good at the end as at the start.
+    """
+    adapter, inputs = subject.adapter, subject.inputs
+    side = adapter.sides[0]  # of an encoder-decoder the source, for the forward is left at the first attention
+    x = adapter.side(side).draw(1, LONG, subject.generator).to(subject.device)
+    lengths = torch.tensor([LONG], device=subject.device)
+    row = inputs.rows([0]).put(side, x)
+    if adapter.padding != "none":
+        row = replace(row, source_lengths=lengths) if side == "source" else replace(row, target_lengths=lengths)
+    try:
+        exact = subject.trace(row, attentions=1).attentions
+        with subject.cast(torch.bfloat16):
+            rounded = subject.trace(row, attentions=1).attentions
+    except ModuleRaisedError as error:
+        raise NotExercised(f"a row of {LONG} does not run: {error}") from error
+    if not exact or not rounded or exact[0].query.shape != rounded[0].query.shape:
+        raise NotExercised("no attention was seen")
+    a, b = exact[0].query.double(), rounded[0].query.double()
+    errors = ((a - b).norm(dim=(1, 3)) / a.norm(dim=(1, 3)))[0]  # [L]
+    worst, median = float(errors.max()), float(errors.median())
+    if worst > 4 * max(median, torch.finfo(torch.bfloat16).eps):
+        return fail(
+            f"a query is off by {worst:.2g} of its length, the median one by {median:.2g}",
+            cause="positions are counted, or their sines computed, in half precision",
+            where=f"{side}, position {int(errors.argmax())}",
+            size=worst,
+        )
     return passed()
 
 

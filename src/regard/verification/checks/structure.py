@@ -143,7 +143,7 @@ def _cut(subject: Subject, side: str, paths: list[str]) -> bool:
 
 @check("Outside attention each position is treated alone: norms run over features")
 def check_position_wise(subject: Subject) -> Finding:
-    """Find statistics over positions or rows, try each norm by itself, and look at what the first attention is given."""
+    """Find statistics over positions, try each norm by itself, and look at what the first attention is given."""
     sides = {tuple(subject.inputs.side(side).shape[:2]): side for side in subject.adapter.sides}
     for statistic in subject.base_trace.statistics:
         side = sides.get(statistic.shape[:2]) or sides.get(statistic.shape[:2][::-1])
@@ -213,7 +213,7 @@ def _first_attention_mixes(subject: Subject) -> Finding | None:
             if bool((changed > 1).any()):
                 return fail(
                     f"changing one {side} token changes the {name} of {int(changed.max())} positions",
-                    cause="positions are mixed before attention: a norm over positions, or heads split without transpose",
+                    cause="positions are mixed before attention: by a norm over them, or a split into heads",
                     where=before.module,
                 )
     return None
