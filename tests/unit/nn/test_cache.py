@@ -122,10 +122,13 @@ class TestFork:
     def test_both_go_their_own_way(self) -> None:
         cache = cache_of(tokens(2), capacity=7)
         other = cache.fork()
-        left, right = tokens(1, start=1000), tokens(2, start=2000)
-        assert torch.equal(cache.append(*left)[0], torch.cat([tokens(2)[0], left[0]], dim=2))
-        assert torch.equal(other.append(*right)[0], torch.cat([tokens(2)[0], right[0]], dim=2))
-        assert (cache.length, other.length) == (3, 4)
+        left, right, last = tokens(1, start=1000), tokens(2, start=2000), tokens(1, start=3000)
+        cache.append(*left)
+        other.append(*right)
+        for each, own in ((cache, left), (other, right)):
+            for index, store in enumerate(each.append(*last)):
+                assert torch.equal(store, torch.cat([tokens(2)[index], own[index], last[index]], dim=2))
+        assert (cache.length, other.length) == (4, 5)
 
     def test_of_nothing_is_nothing(self) -> None:
         assert KeyValueCache().fork().nbytes() == 0
