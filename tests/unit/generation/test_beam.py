@@ -42,6 +42,7 @@ def test_exhaustive_beam_equals_enumeration(alpha: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_exhaustive_beam_equals_enumeration_in_500_random_models(alpha: float) -> None:
     compare_with_enumeration(alpha, num_models=500, longest=4)
@@ -137,6 +138,7 @@ def test_a_sentence_does_not_depend_on_its_mates(beam: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("beam", [1, 5])
 def test_1000_sentences_do_not_depend_on_their_mates(beam: int) -> None:
     compare_alone_with_batches(beam, num_sentences=1000, num_batchings=20)
