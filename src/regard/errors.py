@@ -72,7 +72,7 @@ class InterruptedRun(RegardError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the valid name closest to ``name``, or the list of all when none is close."""
+    """Return ``"; did you mean 'x'?"`` for the valid name closest to ``name``, or all of them when none is close."""
     names = sorted(valid)
     close = get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else f"; valid: {', '.join(names)}"
