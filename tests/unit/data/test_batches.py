@@ -76,14 +76,19 @@ def test_every_example_once_within_the_budget(
         assert ids(list(source.epoch(epoch, skip=skip))) == ids(batches)[skip:]
 
 
-@given(LENGTHS, st.integers(1, 5))
-def test_ranks_share_an_epoch_and_none_waits(lengths: list[tuple[int, int]], ranks: int) -> None:
+@given(LENGTHS, st.integers(1, 5), st.sampled_from([1, 9]))
+def test_ranks_share_an_epoch_and_none_waits(lengths: list[tuple[int, int]], ranks: int, most: int) -> None:
     corpus = corpus_of(lengths)
+
+    def share(rank: int) -> list[PairBatch]:
+        source = TokenBatches(corpus, max_tokens=30, max_sentences=most, shard=(rank, ranks))
+        return list(source.epoch(2))
+
     if len(lengths) < ranks:
         with pytest.raises(DataError, match="too few to share among"):
-            list(TokenBatches(corpus, max_tokens=30, shard=(0, ranks)).epoch(0))
+            share(0)
         return
-    shares = [list(TokenBatches(corpus, max_tokens=30, shard=(rank, ranks)).epoch(2)) for rank in range(ranks)]
+    shares = [share(rank) for rank in range(ranks)]
     assert len(set(map(len, shares))) == 1
     found = sorted(chain.from_iterable(chain.from_iterable(map(ids, shares))))
     if found != list(range(len(lengths))):  # only single rows, whose number does not divide
