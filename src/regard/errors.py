@@ -65,7 +65,7 @@ class TrainingError(RegardError):
     """The run cannot go on."""
 
 
-class InterruptedRun(RegardError):
+class InterruptedRun(RegardError):  # noqa: N818 - it is what was asked for, not an error
     """The user stopped the run; its state was saved."""
 
     exit_code = 130
