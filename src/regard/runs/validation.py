@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 from torch import nn
@@ -31,7 +30,7 @@ class Validation:
     def __init__(self, prepared: Prepared, evaluation: EvaluationOptions, search: SearchOptions) -> None:
         self.prepared = prepared
         self.metrics = dict(zip(evaluation.metrics, evaluation.build(), strict=True))
-        self.search = replace(search, beam=1, nbest=1)
+        self.search = search.greedy()
 
     def __call__(self, objective: nn.Module) -> Mapping[str, float]:
         """Return the figures of the model that ``objective`` trains."""
