@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from regard.data.columns import Ids
 from regard.data.corpus import EncodedCorpus
 from regard.errors import RecipeError
 from regard.protocols import UNK
 
+_DRAWS = 5  # a quarter of the first draws do not fit into a batch planned for the average; then few are left
 _PROBED = 500  # examples looked at to learn how much longer sampled segmentations are
 
 
@@ -65,8 +68,8 @@ class NoisyExamples:
     def see(self, epoch: int, example: int, *, room: int) -> tuple[Ids, Ids, Ids]:
         """Return source, target, and what the decoder reads of the target, as ``epoch`` sees ``example``.
 
-        A segmentation that with EOS has more than ``room`` ids, or than the filters allow, is not used: the stored one
-        takes its place.
+        A segmentation that with EOS has more than ``room`` ids, or than the filters allow, is drawn again; after some
+        draws the stored one takes its place.
         """
         corpus, options = self._corpus, self._options
         source: Ids = corpus.source_ids(example)
@@ -75,11 +78,11 @@ class NoisyExamples:
             return source, target, target
         draw = random.Random(f"{self._seed} {epoch} {example}")  # unlike a number, a text seeds through SHA-512
         if options.source_sampling is not None:
-            cut = corpus.sampled_source(example, seed=draw.getrandbits(32), strength=options.source_sampling)
-            source = cut if len(cut) + 1 <= min(room, corpus.max_source_length) else source
+            cut = partial(corpus.sampled_source, example, strength=options.source_sampling)
+            source = _first_that_fits(cut, draw, min(room, corpus.max_source_length)) or source
         if options.target_sampling is not None:
-            cut = corpus.sampled_target(example, seed=draw.getrandbits(32), strength=options.target_sampling)
-            target = cut if len(cut) + 1 <= min(room, corpus.max_target_length) else target
+            cut = partial(corpus.sampled_target, example, strength=options.target_sampling)
+            target = _first_that_fits(cut, draw, min(room, corpus.max_target_length)) or target
         source = _drop_words(source, options.source_word_dropout, draw, self._first_tag)
         return source, target, _drop_words(target, options.target_word_dropout, draw)
 
@@ -98,6 +101,15 @@ class NoisyExamples:
                 factor = max(1.0, cut / sum(int(lengths[i]) + 1 for i in probe))
             factors.append(factor)
         return factors[0], factors[1]
+
+
+def _first_that_fits(cut: Callable[..., list[int]], draw: random.Random, room: int) -> list[int] | None:
+    """Return the first of a few segmentations that has no more than ``room`` ids with EOS, if there is one."""
+    for _ in range(_DRAWS):
+        ids = cut(seed=draw.getrandbits(32))
+        if len(ids) + 1 <= room:
+            return ids
+    return None
 
 
 def _drop_words(ids: Ids, share: float, draw: random.Random, tags_from: float = math.inf) -> Ids:
