@@ -25,7 +25,9 @@ CORRECT: Mapping[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
         LOSS,
     ),
     "regard rotary rms gated tied": (
-        lambda: hosts.regard(positions=Rotary(), norm="rms", gated=True, activation="silu", tie="target", residual="pre"),
+        lambda: hosts.regard(
+            positions=Rotary(), norm="rms", gated=True, activation="silu", tie="target", residual="pre"
+        ),
         LOSS,
     ),
     "regard relative bias, no bias, unscaled, all tied": (

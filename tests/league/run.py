@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from correct import CORRECT
+
 from league import FAULTS, Result, try_correct, try_fault
 
 

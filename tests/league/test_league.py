@@ -1,4 +1,4 @@
-"""A part of the league at every test run, all of it among the slow ones; `python tests/league/run.py` prints the table."""
+"""A part of the league at every test run, and all of it among the slow ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from correct import CORRECT  # noqa: E402
-from league import FAULTS, Fault, try_correct, try_fault  # noqa: E402
+from correct import CORRECT
+
+from league import FAULTS, Fault, try_correct, try_fault
 
 QUICK = {
     ("plain", "scale missing"), ("plain", "softmax over the queries"), ("plain", "heads split without transpose"),

@@ -14,7 +14,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from regard.errors import RegardError
 
@@ -70,6 +70,7 @@ class ModuleRaisedError(RegardError):
     """The module under test raised where it should have answered."""
 
 
+@runtime_checkable
 class Check(Protocol):
     """A public check: call it with a subject."""
 

@@ -22,6 +22,7 @@ from regard.errors import InputError
 from regard.verification import huggingface
 from regard.verification.adapter import Adapter, Decoding
 from regard.verification.inputs import Frames, Inputs, Side, Tokens, draw_inputs
+from regard.verification.subject import random_kept, restored
 from regard.verification.taps import Taps
 from regard.verification.trace import traced
 
@@ -79,7 +80,9 @@ def recognise(
         return _torch_encoder(module)
     if huggingface.recognised(module):
         return huggingface.adapt(module, kind)
-    return _by_signature(module, example_inputs, kind, pad)
+    with restored(module), random_kept(module):
+        module.eval()
+        return _by_signature(module, example_inputs, kind, pad)
 
 
 # ---- torch.nn ------------------------------------------------------------------------------------------------------
@@ -223,16 +226,12 @@ def _find_sides(
     )
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
     probe = Inputs(**{k: v.to(dtype) if v is not None and v.is_floating_point() else v for k, v in vars(probe).items()})
-    training = module.training
     taps = Taps(probe)
     try:
-        module.eval()
         with taps, torch.no_grad():
             forward(module, probe)
     except Exception:
         taps.tables.clear()  # what is wrong will be told by the first check
-    finally:
-        module.train(training)
     return {
         name: side
         if isinstance(side, Frames)

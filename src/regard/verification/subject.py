@@ -338,11 +338,9 @@ class Subject:
 def borrowed(module: nn.Module, adapter: Adapter, *, seed: int = 0) -> Iterator[Subject]:
     """Lend ``module`` to a `Subject`, and give it back with the weights, modes and random states that it came with."""
     subject = Subject(module, adapter, seed=seed)
-    python_state = random.getstate()
-    devices = [subject.device] if subject.device.type == "cuda" else []
     with (
         warnings.catch_warnings(),
-        torch.random.fork_rng(devices=devices),
+        random_kept(module),
         torch.inference_mode(False),
         torch.enable_grad(),
         restored(module),
@@ -359,7 +357,18 @@ def borrowed(module: nn.Module, adapter: Adapter, *, seed: int = 0) -> Iterator[
             yield subject
         finally:
             module.to(dtype)  # what the module keeps outside parameters and buffers follows
-            random.setstate(python_state)
+
+
+@contextmanager
+def random_kept(module: nn.Module) -> Iterator[None]:
+    """Give torch and Python their random states back after the block."""
+    state = random.getstate()
+    devices = {p.device for p in module.parameters() if p.device.type == "cuda"}
+    with torch.random.fork_rng(devices=devices):
+        try:
+            yield
+        finally:
+            random.setstate(state)
 
 
 def _widen(subject: Subject) -> None:

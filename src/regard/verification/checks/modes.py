@@ -5,9 +5,10 @@ Axes: B rows, T target, V vocabulary.
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout
 
 import torch
 from torch import Tensor, nn
@@ -229,9 +230,9 @@ def check_export(subject: Subject) -> Finding:
     inputs = subject.inputs
     names = [name for name, x in vars(inputs).items() if x is not None]
     wrapped = _Exported(subject.module, subject.adapter, names).eval()
-    logging.disable(logging.ERROR)  # a refusal is told once, as a finding
+    logging.disable(logging.ERROR)  # a refusal is told once, as a finding, and not on the terminal
     try:
-        with torch.no_grad():
+        with torch.no_grad(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             program = torch.export.export(wrapped, tensors(inputs), strict=False).module()
     except Exception as error:
         raise NotExercised(f"torch.export refuses it: {one_line(error)}") from error
