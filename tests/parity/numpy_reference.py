@@ -22,9 +22,8 @@ def linear(w: Weights, x: Array) -> Array:
 
 
 def layer_norm(w: Weights, x: Array, eps: float = 1e-5) -> Array:
-    mean = x.mean(axis=-1, keepdims=True)
-    variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
-    return (x - mean) / np.sqrt(variance + eps) * w["weight"] + w["bias"]
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps) * w["weight"] + w["bias"]
 
 
 def sinusoid(place: int, width: int) -> Array:
@@ -63,8 +62,9 @@ def gelu(x: Array) -> Array:
 
 
 def feed_forward(w: Weights, x: Array, activation: str) -> Array:
-    inner = linear(w["inner"], x)
-    return linear(w["outer"], np.maximum(inner, 0) if activation == "relu" else gelu(inner))
+    return linear(
+        w["outer"], gelu(linear(w["inner"], x)) if activation == "gelu" else linear(w["inner"], x).clip(min=0)
+    )
 
 
 def transformer(w: Weights, source: list[int], target: list[int], spec: dict[str, Any]) -> Array:
