@@ -62,9 +62,8 @@ def gelu(x: Array) -> Array:
 
 
 def feed_forward(w: Weights, x: Array, activation: str) -> Array:
-    return linear(
-        w["outer"], gelu(linear(w["inner"], x)) if activation == "gelu" else linear(w["inner"], x).clip(min=0)
-    )
+    inner = linear(w["inner"], x)
+    return linear(w["outer"], gelu(inner) if activation == "gelu" else inner.clip(min=0))
 
 
 def transformer(w: Weights, source: list[int], target: list[int], spec: dict[str, Any]) -> Array:
