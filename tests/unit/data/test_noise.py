@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,14 @@ def test_no_two_draws_repeat_across_epochs_and_workers(corpus: EncodedCorpus) ->
                     prints.append(tuple(row.tolist()))
     assert len(prints) > 150
     assert len(set(prints)) == len(prints)
+
+
+def test_batches_can_be_sent_to_processes_that_are_spawned(corpus: EncodedCorpus) -> None:
+    source = TokenBatches(corpus, max_tokens=409, noise=CUT_ANEW)
+    sent = pickle.loads(pickle.dumps(source))
+    for one, other in zip(source.epoch(1), sent.epoch(1), strict=True):
+        assert one.example_ids == other.example_ids
+        assert one.source.equal(other.source)
 
 
 def test_words_are_dropped_at_their_rate_where_they_may(corpus: EncodedCorpus) -> None:
