@@ -70,10 +70,12 @@ class Translator:
 
         Args:
             texts: one line each; an empty one gives an empty one.
-            beam: hypotheses followed at once, 1 being greedy search; left out, that of ``search``.
+            beam: hypotheses of a plain beam search, 1 being greedy; left out, ``search`` says what is done.
             tag: put before every text, or one tag a text, for models trained with tags.
         """
-        search = replace(self.search, nbest=1, beam=beam or self.search.beam)
+        search = replace(self.search, nbest=1)
+        if beam is not None:
+            search = replace(search, beam=beam, groups=1, sampling=None)
         return [best.text for best, *_ in self.translate(texts, search, tag=tag)]
 
     def translate(
@@ -156,7 +158,7 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Translator:
     """
     bundle = load_bundle(path, device)
     try:
-        search = SearchOptions(**bundle.recipe.get("generation", {}))
+        search = SearchOptions.from_table(bundle.recipe.get("generation", {}))
     except (TypeError, RecipeError) as error:
         raise DamagedError(f"{path}: the search options in config.json cannot be used: {error}") from None
     return Translator(bundle.model, bundle.source_tokenizer, bundle.target_tokenizer, search, bundle.recipe)

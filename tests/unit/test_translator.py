@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 import regard
 from regard.data import train_exact
 from regard.errors import DamagedError, InputError
-from regard.generation import SearchOptions, generate
+from regard.generation import SamplingOptions, SearchOptions, generate
 from regard.protocols import EOS
 from regard.translator import Translator
 from unit.runs.toys import small_model, tokenizer, write_bundle
@@ -96,6 +97,17 @@ def test_load_brings_the_search_of_the_recipe(tmp_path: Path) -> None:
     loaded = regard.load(write_bundle(tmp_path / "m"))
     assert (loaded.search.beam, loaded.search.max_length) == (2, 7)
     assert loaded.recipe["generation"]["beam"] == 2
+
+
+def test_options_are_the_same_after_a_folder() -> None:
+    search = SearchOptions(beam=5, groups=5, sampling=SamplingOptions(samples=3, temperature=0.5))
+    assert SearchOptions.from_table(json.loads(json.dumps(asdict(search)))) == search
+
+
+def test_a_beam_asked_for_is_a_plain_beam_search(translator: Translator) -> None:
+    plain = translator(["123"], beam=2)
+    translator.search = SearchOptions(beam=3, groups=3, max_length=7, sampling=SamplingOptions(seed=7))
+    assert translator(["123"], beam=2) == plain
 
 
 def test_search_options_of_another_version_are_refused(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +90,17 @@ class SearchOptions:
     groups: int = 1
     diversity: float = 0.5
     sampling: SamplingOptions | None = None
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> SearchOptions:
+        """Return the options that ``dataclasses.asdict`` made ``table`` from.
+
+        Raises:
+            TypeError: a key is unknown.
+            RecipeError: a value is out of range.
+        """
+        sampling = table.get("sampling")
+        return cls(**{**table, "sampling": None if sampling is None else SamplingOptions(**sampling)})
 
     def __post_init__(self) -> None:
         _at_least("beam", self.beam, 1)
