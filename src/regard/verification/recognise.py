@@ -22,7 +22,7 @@ from regard.errors import InputError
 from regard.verification import huggingface
 from regard.verification.adapter import Adapter, Decoding
 from regard.verification.inputs import Frames, Inputs, Side, Tokens, draw_inputs
-from regard.verification.subject import random_kept, restored
+from regard.verification.keeping import random_kept, restored
 from regard.verification.taps import Taps
 from regard.verification.trace import traced
 

@@ -1,16 +1,10 @@
-"""The module while it is under test: borrowed in place, widened to float64, stirred, and given back as it was.
-
-In place, because a module whose ``forward`` was replaced by a closure over itself would, as a copy, still run on the
-original's weights. In float64, because there a fault and rounding are ten orders of magnitude apart. Stirred, because
-a weight that starts at zero or one hides what it multiplies.
+"""A module under test, and what it says when it is asked: logits, traces, gradients, and how far rounding reaches.
 
 Axes: B rows, L positions, V vocabulary or classes.
 """
 
 from __future__ import annotations
 
-import random
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cached_property, reduce
@@ -22,6 +16,7 @@ from torch import Tensor, nn
 from regard.verification.adapter import Adapter, Forward
 from regard.verification.findings import ModuleRaisedError, NotExercised, one_line
 from regard.verification.inputs import Inputs, draw_inputs
+from regard.verification.keeping import restored
 from regard.verification.taps import Still, Taps
 from regard.verification.trace import Attention, Enough, Trace, rougher, traced
 
@@ -34,7 +29,7 @@ summation differ by some tens, and faults by at least millions."""
 
 
 class Subject:
-    """A module under test and what it says to the first batch. Made by :func:`borrowed`.
+    """A module under test and what it says to the first batch. Made by :func:`regard.verification.borrowing.borrowed`.
 
     Attributes:
         module: The module, in evaluation mode.
@@ -332,96 +327,6 @@ class Subject:
         with restored(self.module):
             self.module.train()
             yield
-
-
-@contextmanager
-def borrowed(module: nn.Module, adapter: Adapter, *, seed: int = 0) -> Iterator[Subject]:
-    """Lend ``module`` to a `Subject`, and give it back with the weights, modes and random states that it came with."""
-    subject = Subject(module, adapter, seed=seed)
-    with (
-        warnings.catch_warnings(),
-        random_kept(module),
-        torch.inference_mode(False),
-        torch.enable_grad(),
-        restored(module),
-    ):
-        warnings.simplefilter("ignore")
-        subject.originals = {name: p.data for name, p in module.named_parameters(remove_duplicate=False)}
-        dtype = subject.dtype
-        try:
-            module.eval()
-            subject.try_inputs()
-            _widen(subject)
-            _stir(module, seed)
-            subject.still = subject.draws_differ
-            yield subject
-        finally:
-            module.to(dtype)  # what the module keeps outside parameters and buffers follows
-
-
-@contextmanager
-def random_kept(module: nn.Module) -> Iterator[None]:
-    """Give torch and Python their random states back after the block."""
-    state = random.getstate()
-    devices = {p.device for p in module.parameters() if p.device.type == "cuda"}
-    with torch.random.fork_rng(devices=devices):
-        try:
-            yield
-        finally:
-            random.setstate(state)
-
-
-def _widen(subject: Subject) -> None:
-    """Compute in float64, unless the module cannot."""
-    before = subject.dtype
-    try:
-        with restored(subject.module):
-            subject.module.to(torch.float64)
-            subject.dtype = torch.float64
-            subject.call(subject.inputs)
-    except Exception:
-        subject.module.to(before)
-        subject.dtype = before
-        return
-    subject.module.to(torch.float64)
-
-
-def _stir(module: nn.Module, seed: int) -> None:
-    """Add noise to every trained parameter; those that are one parameter stay one."""
-    generator = torch.Generator().manual_seed(seed)
-    for p in module.parameters():
-        if p.requires_grad and p.is_floating_point():
-            size = 0.5 / p.size(-1) ** 0.5 if p.ndim > 1 else 0.1
-            p.data = p.data + size * torch.randn(p.shape, generator=generator).to(p)
-
-
-@contextmanager
-def restored(module: nn.Module) -> Iterator[None]:
-    """Give every part of ``module`` its attributes, parameters, gradients and buffers back after the block."""
-    parts = [(part, dict(vars(part))) for part in module.modules()]
-    tables = [
-        (table, dict(table)) for part, _ in parts for table in (part._parameters, part._buffers, part._modules)
-    ]  # of each part, by name
-    parameters = [(p, p.data, p.grad) for p in module.parameters()]
-    buffers = [(b, b.clone()) for b in module.buffers()]
-    for p, _, _ in parameters:
-        p.grad = None
-    try:
-        yield
-    finally:
-        for part, attributes in parts:
-            vars(part).clear()
-            vars(part).update(attributes)
-        for table, entries in tables:
-            table.clear()
-            table.update(entries)  # type: ignore[arg-type]
-        for p, data, grad in parameters:
-            p.data = data
-            p.grad = grad
-        for b, values in buffers:
-            if not torch.equal(b, values):
-                with torch.no_grad():
-                    b.copy_(values)
 
 
 def same(a: Tensor, b: Tensor) -> bool:

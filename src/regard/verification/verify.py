@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from regard.errors import InputError, nearest
 from regard.verification.adapter import Adapter, Loss
+from regard.verification.borrowing import borrowed
 from regard.verification.checks import CHECKS
 from regard.verification.checks.dependence import check_runs
 from regard.verification.findings import DOCS, Check, Finding, check_name
 from regard.verification.recognise import Kind, recognise
 from regard.verification.report import Report
-from regard.verification.subject import borrowed
 
 
 def verify(

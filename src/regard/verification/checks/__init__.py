@@ -60,10 +60,11 @@ from regard.verification.findings import Check
 
 CHECKS: tuple[Check, ...] = (
     check_runs,
+    check_registered,
     check_eval_deterministic,
     check_stateless,
     check_finite,
-    check_registered,
+    check_logits,
     check_tied_weights,
     check_layers_distinct,
     check_head_layout,
@@ -80,10 +81,10 @@ CHECKS: tuple[Check, ...] = (
     check_future_leak,
     check_future_gradient,
     check_prefix,
+    check_batch_mates,
     check_source_padding,
     check_target_padding,
     check_padded_width,
-    check_batch_mates,
     check_empty_row,
     check_source_used,
     check_history_used,
@@ -97,11 +98,10 @@ CHECKS: tuple[Check, ...] = (
     check_half_precision,
     check_positions_in_half,
     check_export,
-    check_logits,
     check_loss_of_logits,
     check_label_shift,
-    check_loss_ignores_padding,
     check_smoothing_ignores_padding,
     check_loss_average,
+    check_loss_ignores_padding,
 )
 """All of them, in the order of a report."""

@@ -127,6 +127,7 @@ class _Parts:
             asked[:, :-1] &= self.real[:, 1:]
             asked[:, -1] = False
         if labels == "previous":
+            asked = torch.roll(self.real, 1, dims=1)
             asked[:, 0] = False
         counted = torch.ones_like(asked) if padding else asked
         plain = -self.log_p.gather(-1, self.labels[labels][..., None])[..., 0]

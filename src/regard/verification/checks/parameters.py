@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from regard.verification.findings import Finding, ModuleRaisedError, NotExercised, check, fail, one_line, passed
 from regard.verification.inputs import Tokens
-from regard.verification.subject import Subject, restored
+from regard.verification.keeping import restored
+from regard.verification.subject import Subject
 
 
 @check("The gradient of the logits reaches every trained parameter, and is finite")

@@ -31,6 +31,8 @@ def check_residual(subject: Subject) -> Finding:
     for side, paths in sublayers.items():
         if not paths or not _cut(subject, side, paths):
             continue
+        if _cut(subject, side, []):
+            raise NotExercised(f"the {side}'s stream is cut off with nothing silent, see `gradients`")
         cut = next((path for path in paths if _cut(subject, side, [path])), "")
         return fail(
             f"with {cut or 'all sublayers'} silent, the {side}'s stream no longer depends on its tokens",
