@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from regard.errors import DamagedError, InputError, RecipeError
 from regard.generation import Hypothesis, SearchOptions, generate_all
 from regard.models import Transformer
 from regard.protocols import EOS, Tokenizer
+from regard.training import evaluation_mode
 
 _BATCH_TOKENS = 8192  # source tokens decoded together, the beam's copies included: about 64 sentences at beam 4
 
@@ -44,7 +44,7 @@ class Translator:
     """A model, the tokenizers of both sides, and a search.
 
     Args:
-        model: any mode; it is in evaluation mode while translating and in its own again afterwards.
+        model: any mode; while translating it is in evaluation mode, and afterwards each part in its own again.
         source_tokenizer: text to source ids.
         target_tokenizer: target ids to text.
         search: what is done unless a call says otherwise.
@@ -100,7 +100,7 @@ class Translator:
         sources = [self._source_ids(text, tag) for text, tag in zip(texts, self._tags(tag, texts), strict=True)]
         asked = [index for index, source in enumerate(sources) if source]
         device = next(self.model.parameters()).device
-        with self._evaluating():
+        with evaluation_mode(self.model):
             found = generate_all(
                 self.model,
                 [[*sources[index][:longest], EOS] for index in asked],
@@ -134,15 +134,6 @@ class Translator:
             source_cut=source_cut,
             ids=hypothesis.ids,
         )
-
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            yield
-        finally:
-            self.model.train(was_training)
 
 
 def load(path: str | Path, device: str | torch.device = "cpu") -> Translator:

@@ -58,6 +58,14 @@ def test_the_callers_mode_is_back_afterwards(translator: Translator, training: b
     assert translator.model.training is training
 
 
+def test_a_part_kept_in_evaluation_mode_stays_in_it(translator: Translator) -> None:
+    translator.model.train()
+    translator.model.encoder.eval()
+    translator(["1"])
+    assert translator.model.decoder.training
+    assert not translator.model.encoder.training
+
+
 def test_a_text_longer_than_the_model_is_cut_and_says_so(translator: Translator) -> None:
     longest = translator.model.spec.max_len - 1
     whole, cut = translator.translate(["1" * longest, "1" * (longest + 1)])
