@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.data.noise import NoiseOptions
     from regard.data.pair_batch import PairBatch, collate, collate_sources
     from regard.data.raw import RawCorpus, open_raw
-    from regard.data.readers import CorpusFiles, Pair, group_references, read_jsonl, read_lines, read_parallel, read_tsv
+    from regard.data.readers import CorpusFiles, Pair, read_jsonl, read_lines, read_parallel, read_tsv
     from regard.data.split import Split, hold_out
     from regard.data.tokenizers.base import TextTokenizer
     from regard.data.tokenizers.build import Tokenizers, build_tokenizers, load_tokenizer, open_vocabulary
@@ -47,7 +47,6 @@ __all__ = [
     "collate",
     "collate_sources",
     "encode_corpus",
-    "group_references",
     "hold_out",
     "load_tokenizer",
     "open_raw",
@@ -68,7 +67,7 @@ _HOME = {
     "noise": ("NoiseOptions",),
     "pair_batch": ("PairBatch", "collate", "collate_sources"),
     "raw": ("RawCorpus", "open_raw"),
-    "readers": ("CorpusFiles", "Pair", "group_references", "read_jsonl", "read_lines", "read_parallel", "read_tsv"),
+    "readers": ("CorpusFiles", "Pair", "read_jsonl", "read_lines", "read_parallel", "read_tsv"),
     "split": ("Split", "hold_out"),
     "tokenizers.base": ("TextTokenizer",),
     "tokenizers.build": ("Tokenizers", "build_tokenizers", "load_tokenizer", "open_vocabulary"),

@@ -16,7 +16,7 @@ import io
 import json
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -185,17 +185,6 @@ def read_jsonl(path: str | Path) -> Iterator[Pair]:
         yield Pair(
             _json_text(record, "source", where), _json_text(record, "target", where), _json_text(record, "tag", where)
         )
-
-
-def group_references(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
-    """Return each distinct source with all its distinct targets, both in the order in which they were first seen.
-
-    A file that repeats a source with another target lists several right answers (two pronunciations of one word).
-    """
-    targets: dict[str, dict[str, None]] = {}
-    for pair in pairs:
-        targets.setdefault(pair.source, {})[pair.target] = None
-    return {source: tuple(found) for source, found in targets.items()}
 
 
 def _json_text(record: dict[str, object], key: str, where: str) -> str:

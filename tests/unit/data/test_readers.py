@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data import CorpusFiles, Pair, group_references, read_jsonl, read_lines, read_parallel, read_tsv
+from regard.data import CorpusFiles, Pair, read_jsonl, read_lines, read_parallel, read_tsv
 from regard.errors import DataError, RecipeError
 from unit.data.nasty import NASTY, SPACE_SIGN
 
@@ -167,12 +167,6 @@ def test_bad_jsonl_lines_are_refused_with_their_place(tmp_path: Path, line: str,
     path = write(tmp_path / "x.jsonl", '{"source": "a", "target": "b"}\n' + line + "\n")
     with pytest.raises(DataError, match=rf"x\.jsonl:2: .*{said}"):
         list(read_jsonl(path))
-
-
-def test_references_are_grouped_in_the_order_first_seen() -> None:
-    pairs = [Pair("READ", "R IY D"), Pair("A", "AH"), Pair("READ", "R EH D"), Pair("READ", "R IY D")]
-    assert group_references(pairs) == {"READ": ("R IY D", "R EH D"), "A": ("AH",)}
-    assert list(group_references(pairs)) == ["READ", "A"]
 
 
 def test_corpus_files_choose_the_reader_and_put_the_tag(tmp_path: Path) -> None:
