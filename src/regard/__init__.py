@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.models import Transformer, TransformerSpec, build
+    from regard.runs.train import train
+    from regard.translator import Translator, load
+    from regard.verification import verify
 
 __version__ = "0.1.0"
 
@@ -17,7 +23,7 @@ _HOME = {
     "verify": "regard.verification",
 }
 
-__all__ = ["__version__", *_HOME]  # pyright: ignore
+__all__ = ["Transformer", "TransformerSpec", "Translator", "__version__", "build", "load", "train", "verify"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,35 +6,61 @@ Names are loaded when first used, so that a recipe's options are read without to
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.generation.beam import BeamSearch, beam_search
+    from regard.generation.controls import Bias, ForbiddenPhrases, ForcedPrefix, NoRepeat, RepetitionPenalty, Suppress
+    from regard.generation.ensemble import Ensemble
+    from regard.generation.greedy import greedy_search
+    from regard.generation.hypothesis import Hypothesis
+    from regard.generation.options import SamplingOptions, SearchOptions
+    from regard.generation.phrases import ForcedPhrases
+    from regard.generation.risk import least_risk
+    from regard.generation.sampling import sample
+    from regard.generation.scoring import force, score_at_once
+    from regard.generation.search import generate, generate_all
+
+__all__ = [
+    "BeamSearch",
+    "Bias",
+    "Ensemble",
+    "ForbiddenPhrases",
+    "ForcedPhrases",
+    "ForcedPrefix",
+    "Hypothesis",
+    "NoRepeat",
+    "RepetitionPenalty",
+    "SamplingOptions",
+    "SearchOptions",
+    "Suppress",
+    "beam_search",
+    "force",
+    "generate",
+    "generate_all",
+    "greedy_search",
+    "least_risk",
+    "sample",
+    "score_at_once",
+]
 
 _HOME = {
-    "Hypothesis": "hypothesis",
-    "SearchOptions": "options",
-    "SamplingOptions": "options",
-    "generate": "search",
-    "generate_all": "search",
-    "greedy_search": "greedy",
-    "beam_search": "beam",
-    "BeamSearch": "beam",
-    "sample": "sampling",
-    "least_risk": "risk",
-    "force": "scoring",
-    "score_at_once": "scoring",
-    "Ensemble": "ensemble",
-    "ForcedPhrases": "phrases",
-    "ForcedPrefix": "controls",
-    "ForbiddenPhrases": "controls",
-    "NoRepeat": "controls",
-    "RepetitionPenalty": "controls",
-    "Suppress": "controls",
-    "Bias": "controls",
+    "beam": ("BeamSearch", "beam_search"),
+    "controls": ("Bias", "ForbiddenPhrases", "ForcedPrefix", "NoRepeat", "RepetitionPenalty", "Suppress"),
+    "ensemble": ("Ensemble",),
+    "greedy": ("greedy_search",),
+    "hypothesis": ("Hypothesis",),
+    "options": ("SamplingOptions", "SearchOptions"),
+    "phrases": ("ForcedPhrases",),
+    "risk": ("least_risk",),
+    "sampling": ("sample",),
+    "scoring": ("force", "score_at_once"),
+    "search": ("generate", "generate_all"),
 }
-
-__all__ = [*_HOME]  # pyright: ignore
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
