@@ -80,7 +80,7 @@ class TokenErrorRate:
             DataError: the references are empty.
         """
         if total[1] == 0:
-            raise DataError(f"{self.name} needs references with at least one token, but all are empty.")
+            raise DataError(f"{self.name} needs references with at least one token, but all are empty")
         return float(100 * total[0] / total[1])
 
     def signature(self, references: References) -> str:

@@ -64,13 +64,13 @@ def check_lines(hypotheses: Sequence[str], references: References) -> None:
     if len(hypotheses) != len(references):
         raise DataError(
             f"hypotheses and references must have the same number of lines, but have {len(hypotheses)} and "
-            f"{len(references)}."
+            f"{len(references)}"
         )
     if not hypotheses:
-        raise DataError("there is nothing to evaluate: hypotheses and references have no lines.")
+        raise DataError("there is nothing to evaluate: hypotheses and references have no lines")
     for number, of_line in enumerate(references, start=1):
         if isinstance(of_line, str) or not of_line:
-            raise DataError(f"line {number} must have a list of at least one reference, but has {of_line!r}.")
+            raise DataError(f"line {number} must have a list of at least one reference, but has {of_line!r}")
 
 
 def references_signature(references: References) -> str:

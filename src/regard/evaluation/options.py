@@ -29,16 +29,16 @@ class EvaluationOptions:
 
     def __post_init__(self) -> None:
         if not self.metrics:
-            raise RecipeError("`evaluation.metrics` must name at least one metric, but is empty.")
+            raise RecipeError("`evaluation.metrics` must name at least one metric, but is empty")
         for name in self.metrics:
             if name not in get_args(MetricName):
                 raise RecipeError(
-                    f"`evaluation.metrics` holds {name!r}, which is no metric{nearest(name, get_args(MetricName))}."
+                    f"`evaluation.metrics` holds {name!r}, which is no metric{nearest(name, get_args(MetricName))}"
                 )
         if self.bleu_tokenize not in get_args(BleuTokenizer):
             raise RecipeError(
                 f"`evaluation.bleu_tokenize` is {self.bleu_tokenize!r}, which is no tokenizer"
-                f"{nearest(self.bleu_tokenize, get_args(BleuTokenizer))}."
+                f"{nearest(self.bleu_tokenize, get_args(BleuTokenizer))}"
             )
 
     def build(self) -> list[Metric]:

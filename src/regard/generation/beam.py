@@ -70,7 +70,7 @@ class BeamSearch:
     ) -> None:
         options = options or SearchOptions()
         if phrases and options.groups > 1:
-            raise InputError("forced phrases and diverse groups (`generation.groups`) cannot be combined.")
+            raise InputError("forced phrases and diverse groups (`generation.groups`) cannot be combined")
         self._decoder, self._options, self._controls = decoder, options, controls
         self._selection: Selection = phrases or (
             Diverse(options.groups, options.diversity) if options.groups > 1 else Best()
@@ -170,7 +170,7 @@ class BeamSearch:
         if not self._options.coverage_penalty:
             return None
         if attention_NS is None:
-            raise InputError("`generation.coverage_penalty` needs a decoder whose steps tell their attention.")
+            raise InputError("`generation.coverage_penalty` needs a decoder whose steps tell their attention")
         looked: Floats = attention_NS.cpu().double().numpy()
         return looked[rows]
 

@@ -83,7 +83,7 @@ class ForbiddenPhrases:
             for phrase in phrases:
                 _check(phrase, "a forbidden phrase")
                 if not phrase:
-                    raise InputError("a forbidden phrase must have at least one word, but is empty.")
+                    raise InputError("a forbidden phrase must have at least one word, but is empty")
 
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
         """Forbid the last word of a phrase after all its others."""
@@ -109,7 +109,7 @@ class NoRepeat:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise InputError(f"the size of what must not repeat must be at least 1, but is {self.size}.")
+            raise InputError(f"the size of what must not repeat must be at least 1, but is {self.size}")
 
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
         """Forbid what followed the last ``size - 1`` words where they stood before."""
@@ -137,7 +137,7 @@ class RepetitionPenalty:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.penalty) and self.penalty > 0):
-            raise InputError(f"the repetition penalty must be a number above 0, but is {self.penalty}.")
+            raise InputError(f"the repetition penalty must be a number above 0, but is {self.penalty}")
 
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
         """Multiply the scores of the words of each prefix."""
@@ -178,7 +178,7 @@ class Bias:
 
     def __post_init__(self) -> None:
         if not all(math.isfinite(nats) for nats in self.added.values()):
-            raise InputError("a bias must be a finite number; use Suppress to forbid a word.")
+            raise InputError("a bias must be a finite number; use Suppress to forbid a word")
 
     @property
     def ceiling(self) -> float:
@@ -211,4 +211,4 @@ def _without(scores: Tensor, banned: Iterable[tuple[int, int]]) -> Tensor:
 def _check(words: Phrase, name: str) -> None:
     for word in words:
         if word < 0 or word in (PAD, BOS, EOS):
-            raise InputError(f"{name} must hold ids of words, but holds {word}.")
+            raise InputError(f"{name} must hold ids of words, but holds {word}")

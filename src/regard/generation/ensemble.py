@@ -38,10 +38,10 @@ class Ensemble:
         weights = [1.0] * len(decoders) if weights is None else weights
         if not decoders or len(weights) != len(decoders):
             raise InputError(
-                f"an ensemble must have a weight for each decoder, but has {len(decoders)} and {len(weights)}."
+                f"an ensemble must have a weight for each decoder, but has {len(decoders)} and {len(weights)}"
             )
         if not all(math.isfinite(weight) and weight > 0 for weight in weights):
-            raise InputError(f"the weights of an ensemble must be above 0, but are {list(weights)}.")
+            raise InputError(f"the weights of an ensemble must be above 0, but are {list(weights)}")
         self._decoders = list(decoders)
         self._weights = [weight / sum(weights) for weight in weights]
         self._average = average
@@ -60,7 +60,7 @@ class Ensemble:
         sizes = [step.logits.shape[-1] for step in steps]
         if len(set(sizes)) > 1:
             raise ShapeError(
-                f"the decoders of an ensemble must share a target vocabulary, but theirs have sizes {sizes}."
+                f"the decoders of an ensemble must share a target vocabulary, but theirs have sizes {sizes}"
             )
         log_probs_MNV = torch.stack([step.logits.float().log_softmax(dim=-1) for step in steps])
         weights = log_probs_MNV.new_tensor(self._weights)[:, None, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-NAN_LOGITS = "the model gave NaN for the next word: its weights are damaged, or overflowed in half precision."
+NAN_LOGITS = "the model gave NaN for the next word: its weights are damaged, or overflowed in half precision"
 """What every search says when a step's scores are no numbers; going on would return noise."""
 
 

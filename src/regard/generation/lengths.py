@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.generation.prefixes import Ints
 
-def source_words(source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"] | None) -> npt.NDArray[np.int64]:
+
+def source_words(source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"] | None) -> Ints:
     """Return the number of tokens of each row without its end mark, [B], on the host."""
     num_rows, width = source.shape
     lengths = np.full(num_rows, width) if source_lengths is None else source_lengths.cpu().numpy()

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from regard.errors import RecipeError
+from regard.generation.prefixes import Ints
 from regard.generation.scores import Average, LengthPenalty, Score, Sum, WordReward
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,9 @@ class SamplingOptions:
         if self.top_k is not None:
             _at_least("sampling.top_k", self.top_k, 1)
         if not 0 < self.top_p <= 1:
-            raise RecipeError(f"`generation.sampling.top_p` must be above 0 and at most 1, but is {self.top_p}.")
+            raise RecipeError(f"`generation.sampling.top_p` must be above 0 and at most 1, but is {self.top_p}")
         if not 0 <= self.min_p <= 1:
-            raise RecipeError(f"`generation.sampling.min_p` must be from 0 to 1, but is {self.min_p}.")
+            raise RecipeError(f"`generation.sampling.min_p` must be from 0 to 1, but is {self.min_p}")
         _at_least("sampling.seed", self.seed, 0)
 
 
@@ -107,15 +105,15 @@ class SearchOptions:
         _at_least("nbest", self.nbest, 1)
         if self.nbest > self.beam:
             raise RecipeError(
-                f"`generation.nbest` must be at most `generation.beam` = {self.beam}, but is {self.nbest}."
+                f"`generation.nbest` must be at most `generation.beam` = {self.beam}, but is {self.nbest}"
             )
         if self.score not in ("google", "average", "sum", "reward"):
             raise RecipeError(
-                f"`generation.score` must be 'google', 'average', 'sum' or 'reward', but is {self.score!r}."
+                f"`generation.score` must be 'google', 'average', 'sum' or 'reward', but is {self.score!r}"
             )
         for key, value in (("length_penalty", self.length_penalty), ("word_reward", self.word_reward)):
             if not math.isfinite(value):
-                raise RecipeError(f"`generation.{key}` must be a finite number, but is {value}.")
+                raise RecipeError(f"`generation.{key}` must be a finite number, but is {value}")
         _at_least("max_length", self.max_length, 1)
         _at_least("max_length_ratio", self.max_length_ratio, 0)
         _at_least("max_length_margin", self.max_length_margin, 0)
@@ -125,11 +123,11 @@ class SearchOptions:
         _at_least("groups", self.groups, 1)
         _at_least("diversity", self.diversity, 0)
         if self.beam % self.groups:
-            raise RecipeError(f"`generation.groups` must divide `generation.beam`, {self.beam}, but is {self.groups}.")
+            raise RecipeError(f"`generation.groups` must divide `generation.beam`, {self.beam}, but is {self.groups}")
         if self.min_length > self.max_length:
             raise RecipeError(
                 f"`generation.min_length` must be at most `generation.max_length`, {self.max_length}, "
-                f"but is {self.min_length}."
+                f"but is {self.min_length}"
             )
 
     def scorer(self) -> Score:
@@ -158,4 +156,4 @@ class SearchOptions:
 
 def _at_least(key: str, value: float, least: int) -> None:
     if not (math.isfinite(value) and value >= least):
-        raise RecipeError(f"`generation.{key}` must be at least {least}, but is {value}.")
+        raise RecipeError(f"`generation.{key}` must be at least {least}, but is {value}")

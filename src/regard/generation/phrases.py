@@ -34,7 +34,7 @@ class ForcedPhrases:
             for phrase in of_sentence:
                 if not phrase or {PAD, BOS, EOS} & {*phrase}:
                     raise InputError(
-                        f"a phrase forced on sentence {sentence} must be a sequence of words, but is {phrase}."
+                        f"a phrase forced on sentence {sentence} must be a sequence of words, but is {phrase}"
                     )
             self._phrases[sentence] = sorted({tuple(phrase) for phrase in of_sentence})
 

@@ -62,7 +62,7 @@ class Prefixes:
         totals: Floats = self.log_probs.sum(axis=1) + self.adjustment
         return totals
 
-    def at(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Prefixes:
+    def at(self, rows: Ints | npt.NDArray[np.bool_]) -> Prefixes:
         """Return the prefixes at ``rows``: indices, which may repeat, or a choice of them."""
         return Prefixes(*(getattr(self, field.name)[rows] for field in fields(self)))
 

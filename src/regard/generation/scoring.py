@@ -112,7 +112,7 @@ def _shifted(
     """Return what the decoder is fed and what it must predict, [B, T] each; the end mark is fed to nobody."""
     if not len(targets) == len(ends) == num_sources:
         raise DataError(
-            f"scoring needs a target for each source, but has {num_sources} sources and {len(targets)} targets."
+            f"scoring needs a target for each source, but has {num_sources} sources and {len(targets)} targets"
         )
     width = max((len(target) for target in targets), default=0) + 1
     fed = [[BOS, *target, *[PAD] * (width - len(target) - 1)] for target in targets]

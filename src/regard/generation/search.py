@@ -47,7 +47,7 @@ def generate(
     options = options or SearchOptions()
     if options.sampling:
         if phrases:
-            raise InputError("forced phrases need a beam search; they cannot be combined with sampling.")
+            raise InputError("forced phrases need a beam search; they cannot be combined with sampling")
         return sample(
             decoder, source, source_lengths, options.sampling, options, controls=controls, sentences=sentences
         )
