@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test check format soak bench recipes clean
+.PHONY: setup demo test check format soak league bench recipes clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,10 @@ format: setup
 
 soak: setup
 	$(BIN)/python -m pytest -m slow
+
+# Plants faults in models and counts how many `regard verify` finds and names; half an hour on two cores.
+league: setup
+	$(BIN)/python tests/league/run.py
 
 bench: setup
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

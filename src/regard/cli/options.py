@@ -19,7 +19,7 @@ Data = Annotated[
 ]
 Beam = Annotated[
     int | None,
-    typer.Option("--beam", "-b", "--beam-size", min=1, help="Beam width.", show_default="the model's recipe"),
+    typer.Option("--beam", "-b", "--beam-size", min=1, max=1000, help="Beam width.", show_default="the model's recipe"),
 ]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")]
 Threads = Annotated[

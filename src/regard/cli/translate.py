@@ -34,7 +34,8 @@ def translate(
     ] = None,
     beam: Beam = None,
     nbest: Annotated[
-        int, typer.Option("--nbest", "-n", min=1, help="More than 1: lists of 'id ||| text ||| parts ||| score'.")
+        int,
+        typer.Option("--nbest", "-n", min=1, max=1000, help="More than 1: lists of 'id ||| text ||| parts ||| score'."),
     ] = 1,
     length_penalty: Annotated[
         float | None,
