@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from regard.verification.adapter import Adapter
+from regard.verification.constants import constant
 from regard.verification.keeping import random_kept, restored
 from regard.verification.subject import Subject
 
@@ -31,6 +32,7 @@ def borrowed(module: nn.Module, adapter: Adapter, *, seed: int = 0) -> Iterator[
         restored(module),
     ):
         warnings.simplefilter("ignore")
+        subject.trained = {name for name, p in module.named_parameters(remove_duplicate=False) if p.requires_grad}
         subject.originals = {name: p.data for name, p in module.named_parameters(remove_duplicate=False)}
         dtype = subject.dtype
         try:
@@ -60,9 +62,19 @@ def _widen(subject: Subject) -> None:
 
 
 def _stir(module: nn.Module, seed: int) -> None:
-    """Add noise to every trained parameter; those that are one parameter stay one."""
+    """Add noise to every parameter but constants; those that are one parameter stay one.
+
+    Matrices are brought to the size of a common initialisation first, for attention that looks at one key alone, as
+    with tables of unit variance times √d_model, hides everything else.
+    """
     generator = torch.Generator().manual_seed(seed)
     for p in module.parameters():
-        if p.requires_grad and p.is_floating_point():
-            size = 0.5 / p.size(-1) ** 0.5 if p.ndim > 1 else 0.1
-            p.data = p.data + size * torch.randn(p.shape, generator=generator).to(p)
+        if not p.is_floating_point():
+            continue
+        p.requires_grad_()
+        if p.ndim < 2:
+            p.data = p.data + 0.1 * torch.randn(p.shape, generator=generator).to(p)
+        elif not constant(p.data):
+            size = p.size(-1) ** -0.5
+            shrunk = p.data * min(1.0, size / max(float(p.data.pow(2).mean().sqrt()), 1e-30))
+            p.data = shrunk + 0.5 * size * torch.randn(p.shape, generator=generator).to(p)

@@ -140,9 +140,10 @@ class Inputs:
         lengths = self.lengths(name)
         shorter = None if lengths is None else lengths.clamp(max=length)
         if name == "source":
-            return replace(self, source=self.side(name)[:, :length], source_lengths=shorter)
-        out = None if self.target_out is None else self.target_out[:, :length]
-        return replace(self, target_in=self.side(name)[:, :length], target_out=out, target_lengths=shorter)
+            return replace(self, source=self.side(name)[:, :length].contiguous(), source_lengths=shorter)
+        out = None if self.target_out is None else self.target_out[:, :length].contiguous()
+        kept = self.side(name)[:, :length].contiguous()
+        return replace(self, target_in=kept, target_out=out, target_lengths=shorter)
 
     def widened(self, name: str, side: Side, columns: int) -> Inputs:
         """Return the batch with further columns of padding on one side."""
@@ -183,7 +184,7 @@ def draw_inputs(
         if lengths is not None:
             beyond = torch.arange(x.size(1)) >= torch.tensor(lengths)[:, None]
             x = x.masked_fill(beyond if x.ndim == 2 else beyond[..., None], side.pad if isinstance(side, Tokens) else 0)
-        return x.to(device)
+        return x.contiguous().to(device)
 
     def as_tensor(lengths: tuple[int, ...] | None) -> Tensor | None:
         return None if lengths is None else torch.tensor(lengths, device=device)

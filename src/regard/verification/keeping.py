@@ -29,9 +29,9 @@ def restored(module: nn.Module) -> Iterator[None]:
     tables = [
         (table, dict(table)) for part, _ in parts for table in (part._parameters, part._buffers, part._modules)
     ]  # of each part, by name
-    parameters = [(p, p.data, p.grad) for p in module.parameters()]
+    parameters = [(p, p.data, p.grad, p.requires_grad) for p in module.parameters()]
     buffers = [(b, b.clone()) for b in module.buffers()]
-    for p, _, _ in parameters:
+    for p, *_ in parameters:
         p.grad = None
     try:
         yield
@@ -42,9 +42,10 @@ def restored(module: nn.Module) -> Iterator[None]:
         for table, entries in tables:
             table.clear()
             table.update(entries)  # type: ignore[arg-type]
-        for p, data, grad in parameters:
+        for p, data, grad, requires_grad in parameters:
             p.data = data
             p.grad = grad
+            p.requires_grad_(requires_grad)
         for b, values in buffers:
             if not torch.equal(b, values):
                 with torch.no_grad():

@@ -37,6 +37,7 @@ class Subject:
         inputs: The batch: row 0 is full, the others are padded if the module knows padding.
         dtype: What it computes in now.
         originals: Each parameter's values before anything was changed.
+        trained: Names of the parameters that require a gradient when the module is used.
         still: Whether dropout has to be kept from drawing, because evaluation mode does not.
         refused: What the module raised on the batch, or on the batch that it was given first.
         runs: Whether it runs at all.
@@ -50,6 +51,7 @@ class Subject:
         self.generator = torch.Generator().manual_seed(seed + 1)
         self.dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
         self.originals: dict[str, Tensor] = {}
+        self.trained: set[str] = set()
         self.still = False
         parameter = next(iter(module.parameters()), None)
         self.device = torch.device("cpu") if parameter is None else parameter.device

@@ -195,12 +195,12 @@ def check_attention_scale(subject: Subject) -> Finding:
         raise NotExercised("the model scales its scores in a way of its own")
     measured = 0
     worst = 0.0
-    trace = subject.base_trace
+    trace, exactness = subject.base_trace, min(subject.exactness, 1e-3)
     for _, attention in subject.attentions:
         factors = (
-            feature_ratio(trace, attention, attention.query, subject.exactness),
-            feature_ratio(trace, attention, attention.key, subject.exactness),
-            _slope(attention, subject.exactness),
+            feature_ratio(trace, attention, attention.query, exactness),
+            feature_ratio(trace, attention, attention.key, exactness),
+            _slope(attention, exactness),
         )
         if any(factor is None for factor in factors):
             continue
@@ -262,7 +262,7 @@ def check_head_layout(subject: Subject) -> Finding:
 
     A reshape without the transpose deals a position's features out to other positions.
     """
-    trace, batch, exactness = subject.base_trace, subject.inputs.batch, subject.exactness
+    trace, batch, exactness = subject.base_trace, subject.inputs.batch, min(subject.exactness, 1e-3)
     followed = 0
     for _, attention in subject.attentions:
         if attention.weights.size(0) != batch:

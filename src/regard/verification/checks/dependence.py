@@ -65,9 +65,9 @@ def check_history_used(subject: Subject) -> Finding:
     )
 
 
-@check("Order matters: exchanging two tokens changes what a third attends to")
+@check("Order matters: exchanging two tokens is more than exchanging what they say")
 def check_order_matters(subject: Subject) -> Finding:
-    """Exchange neighbours in each row and compare the first self-attention's sum at a later position.
+    """Exchange neighbours in each row; the scores and values of the first self-attention must not just change places.
 
     Causality alone tells a deep decoder something of the order, so its first attention is what is looked at; the
     logits are, where no attention of an encoder is seen.
@@ -99,19 +99,29 @@ def check_order_matters(subject: Subject) -> Finding:
 
 
 def _effects(subject: Subject, side: str, changed: Inputs, last: list[int]) -> list[float]:
-    """Return, for each row, how much the first self-attention of a side gives its last token otherwise."""
+    """Return, for each row, how much more than a change of places the first self-attention of a side sees."""
     kind = "encoder" if side == "source" else "decoder"
     try:
-        index = next(i for i, (k, a) in enumerate(subject.attentions) if k == kind and a.context is not None)
-        before, after = subject.attentions[index][1].context, subject.trace(changed).attentions[index].context
-    except (StopIteration, NotExercised):
-        before = after = None
-    if before is not None and after is not None and before.shape == after.shape and len(before) == len(last):
-        leading = before.size(2) - subject.inputs.side(side).size(1)  # a readout token in front
-        return [float((before - after)[row, :, n + leading].abs().max()) for row, n in enumerate(last)]
-    if side == "target":
+        seen = subject.attentions
+    except NotExercised:
+        seen = []
+    index = next((i for i, (k, a) in enumerate(seen) if k == kind and len(a.scores) == len(last)), None)
+    if index is None:
+        if side == "target":
+            return []
+        return [float(row.abs().max()) for row in subject.run(changed) - subject.logits]
+    before, after = seen[index][1], subject.trace(changed).attentions[index]
+    if before.value is None or after.value is None:
         return []
-    return [float(row.abs().max()) for row in subject.run(changed) - subject.logits]
+    leading = before.scores.size(-1) - subject.inputs.side(side).size(1)  # a readout token in front
+    effects = []
+    for row, n in enumerate(last):
+        i = n + leading
+        here, there = [i - 2, i - 1], [i - 1, i - 2]
+        scores = (before.scores[row, :, i, here] - after.scores[row, :, i, there]).nan_to_num(0.0, 0.0, 0.0)
+        values = before.value[row, :, here] - after.value[row, :, there]
+        effects.append(max(float(scores.abs().max()), float(values.abs().max())))
+    return effects
 
 
 @check("It runs on an ordinary padded batch, whose source and target differ in length")

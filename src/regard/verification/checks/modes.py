@@ -155,7 +155,7 @@ def check_half_precision(subject: Subject) -> Finding:
     real = subject.real_rows(inputs)
     exact = subject.logits[1:2]
     scale = float(exact[real].std())
-    parameters = {name: p for name, p in subject.module.named_parameters() if p.requires_grad}
+    parameters = {name: p for name, p in subject.module.named_parameters() if p.is_floating_point()}
     worst = 0.0
     ran = 0
     for dtype in (torch.float16, torch.bfloat16):

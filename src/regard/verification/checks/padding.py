@@ -186,7 +186,7 @@ def check_empty_row(subject: Subject) -> Finding:
     size, place = largest(logits.detach().double(), subject.logits, others)
     if not size <= subject.tolerance:
         return judge(size, subject.tolerance, detail="an empty row changes the other rows", where=spot(*place))
-    named = [(name, p) for name, p in subject.module.named_parameters() if p.requires_grad]
+    named = [(name, p) for name, p in subject.module.named_parameters() if p.is_floating_point()]
     grads = torch.autograd.grad(logits[others].sum(), [p for _, p in named], allow_unused=True)
     for (name, _), grad in zip(named, grads, strict=True):
         if grad is not None and not grad.isfinite().all():

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from regard.verification.constants import constant
 from regard.verification.findings import Finding, ModuleRaisedError, NotExercised, check, fail, one_line, passed
 from regard.verification.inputs import Tokens
 from regard.verification.keeping import restored
@@ -21,7 +22,7 @@ from regard.verification.subject import Subject
 @check("The gradient of the logits reaches every trained parameter, and is finite")
 def check_gradients(subject: Subject) -> Finding:
     """Differentiate a random mixture of the real positions' logits by every parameter that requires a gradient."""
-    named = [(name, p) for name, p in subject.module.named_parameters() if p.requires_grad]
+    named = [(name, p) for name, p in subject.module.named_parameters() if name in subject.trained]
     if not named:
         raise NotExercised("no parameter requires a gradient")
     logits = subject.call(subject.inputs)[subject.real_rows(subject.inputs)]
@@ -42,7 +43,8 @@ def check_gradients(subject: Subject) -> Finding:
             cause="the layer is not used, or a detach, no_grad or rounding cuts it off",
             where=", ".join(unreached[:3]) + (", …" if len(unreached) > 3 else ""),
         )
-    return passed(f"{len(named)} parameters")
+    frozen = sum(1 for _ in subject.module.parameters()) - len(named)
+    return passed(f"{len(named)} parameters" + f", and {frozen} are frozen" * (frozen > 0))
 
 
 @check("Weights that are meant to be one are one, and stay so through casting, copying and loading")
@@ -100,7 +102,7 @@ def check_registered(subject: Subject) -> Finding:
     """Look for constants among the parameters, weights among the buffers, and what torch cannot see."""
     module = subject.module
     for name, values in subject.originals.items():
-        if module.get_parameter(name).requires_grad and (what := _constant(values)):
+        if name in subject.trained and (what := constant(values)):
             return fail(
                 f"{what} is a trained parameter",
                 cause="a buffer was made a parameter: register_buffer, or it drifts",
@@ -138,31 +140,6 @@ _PARAMETERS_OF: Mapping[type, tuple[str, ...]] = {
     nn.Embedding: ("weight",),
     nn.MultiheadAttention: ("in_proj_weight", "in_proj_bias", "q_proj_weight", "k_proj_weight", "v_proj_weight"),
 }
-
-
-def _constant(values: Tensor) -> str:
-    """Return what kind of constant ``values`` are, or nothing."""
-    if values.ndim < 2 or min(values.shape[-2:]) < 2:
-        return ""
-    x = values.double().reshape(-1, *values.shape[-2:])[0]
-    squares = x.pow(2).sum(dim=1)
-    half = x.size(1) / 2
-    first = bool(((x[0].abs() < 1e-6) | ((x[0] - 1).abs() < 1e-6)).all()) and bool(x[0].any())
-    if first and float((squares - half).abs().max()) < 1e-2 * half and float(x.abs().max()) <= 1 + 1e-6:
-        return "a table of sines and cosines"
-    if bool((x == -torch.inf).any()) or (
-        x.size(0) == x.size(1) and bool(((x == 0) | (x == 1)).all()) and _triangular(x)
-    ):
-        return "a mask"
-    return ""
-
-
-def _triangular(x: Tensor) -> bool:
-    return (
-        bool(x.any())
-        and (torch.equal(x, x.tril()) or torch.equal(x, x.triu()))
-        and not torch.equal(x, torch.eye(len(x)).to(x))
-    )
 
 
 def _unregistered(value: object, known: set[int]) -> str:
