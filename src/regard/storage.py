@@ -288,6 +288,7 @@ def _fail(verb: str, path: Path, error: OSError) -> NoReturn:
 
 
 def _beside(path: Path, suffix: str) -> Path:
+    path = path.absolute()  # `.` has no name of its own
     return path.with_name(path.name + suffix)
 
 

@@ -23,7 +23,7 @@ Beam = Annotated[
 ]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="Processor threads.", show_default="as many as there are cores")
+    int | None, typer.Option(min=1, max=1024, help="Processor threads.", show_default="as many as there are cores")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", show_default=False)]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -58,8 +59,8 @@ def translate(
     An empty line gives an empty line; order is kept; what is there is written whenever the input pauses.
     """
     folder = one_model(model, model_option)
-    if input_file and output_file and output_file.exists() and input_file.exists() and output_file.samefile(input_file):
-        raise InputError(f"{output_file} is the input as well; write to another file")
+    if output_file is not None and str(output_file) != "-":
+        _refuse_output(output_file, input_file)
     from regard.cli.machine import set_up
     from regard.cli.pauses import pauses
     from regard.data import read_lines
@@ -71,7 +72,8 @@ def translate(
     wishes = {"length_penalty": length_penalty, "max_length": max_len, "min_length": min_len}
     given: dict[str, Any] = {key: value for key, value in wishes.items() if value is not None}
     width = max(beam or translator.search.beam, nbest if beam is None else 1)
-    search = replace(translator.search, beam=width, nbest=nbest, **given)
+    plain: dict[str, Any] = {} if beam is None else {"groups": 1, "sampling": None}
+    search = replace(translator.search, beam=width, nbest=nbest, **plain, **given)
     form = as_jsonl if jsonl else as_nbest if nbest > 1 else as_text
     with _printer(output_file) as put:
         chunk = Chunk(translator, search, tag, form, put)
@@ -136,7 +138,7 @@ class Chunk:
         if self.cut:
             print(f"{self.cut:,} lines were longer than the model reads; their ends were left out", file=sys.stderr)
         if self.unfinished:
-            print(f"{self.unfinished:,} outputs were cut at the longest length allowed", file=sys.stderr)
+            print(f"outputs cut at the longest length allowed: {self.unfinished:,}", file=sys.stderr)
 
 
 def as_text(number: int, line: str, found: Sequence[Translation]) -> Iterator[str]:
@@ -161,16 +163,37 @@ def as_jsonl(number: int, line: str, found: Sequence[Translation]) -> Iterator[s
 
 @contextmanager
 def _printer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
+    """Give what writes lines to ``path``, which keeps its content until there is something to write."""
     with ExitStack() as opened:
-        file = sys.stdout
-        if path is not None and str(path) != "-":
-            try:
-                file = opened.enter_context(path.open("w", encoding="utf-8", newline="\n"))
-            except OSError as error:
-                raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        file: TextIO | None = sys.stdout if path is None or str(path) == "-" else None
 
         def put(lines: list[str]) -> None:
+            nonlocal file
+            if file is None:
+                assert path is not None
+                try:
+                    file = opened.enter_context(path.open("w", encoding="utf-8", newline="\n"))
+                except OSError as error:
+                    raise InputError(f"{path}: cannot be written ({error.strerror})") from None
             file.writelines(f"{line}\n" for line in lines)
             file.flush()
 
         yield put
+        put([])  # no lines in, an empty file out
+
+
+def _refuse_output(output: Path, source: Path | None) -> None:
+    """Refuse, before anything is loaded, an output that is the input too or that has no folder to be in."""
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise InputError(f"{output}: cannot be written; name a file in a folder that exists")
+    reads = _status(source)
+    if reads is not None and output.is_file() and os.path.samestat(output.stat(), reads):
+        raise InputError(f"{output} is the input as well; write to another file")
+
+
+def _status(source: Path | None) -> os.stat_result | None:
+    """Return what identifies the file that is read, if there is one."""
+    try:
+        return os.fstat(sys.stdin.fileno()) if source is None or str(source) == "-" else source.stat()
+    except OSError:  # no such file, which is told when it is read; or an input that is no file
+        return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from regard.errors import RecipeError
+from regard.errors import InputError, RecipeError
 from regard.evaluation import EvaluationOptions, Report
 from regard.evaluation import evaluate as measure
 from regard.runs.prepare import TextSet, read_aligned, read_set
@@ -61,10 +61,21 @@ def evaluate(
     protocol: EvaluationOptions = check(tables, "the evaluation").evaluation
 
     text = _text(options, source, [str(path) for path in references], pairs, Path(data or ""))
+    if output is not None:
+        _refuse_output(Path(output), [source, *references, pairs])
     outputs = translator(text.sources, beam=beam, tag=text.tags)
     if output is not None:
         write_bytes(output, "".join(f"{line}\n" for line in outputs).encode())
     return measure(protocol.build(), outputs, text.references, intervals=intervals)
+
+
+def _refuse_output(output: Path, inputs: Sequence[str | Path | None]) -> None:
+    """Refuse, before anything is translated, a file that cannot be written or that is read as well."""
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise InputError(f"{output}: cannot be written; name a file in a folder that exists")
+    for path in inputs:
+        if path is not None and output.exists() and Path(path).exists() and output.samefile(path):
+            raise InputError(f"{output} is read as well; write the translations to another file")
 
 
 def _text(

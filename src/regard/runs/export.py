@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -13,6 +12,7 @@ from regard.errors import FolderError, RecipeError
 from regard.models import build
 from regard.runs.folder import RunFolder
 from regard.runs.recipe import Recipe, to_tables
+from regard.storage import MANIFEST
 from regard.training import Checkpoints, Seq2SeqObjective, load_tensors
 
 Which = Literal["best", "last"]
@@ -36,14 +36,17 @@ def export(folder: RunFolder, which: Which, count: int, out: str | Path | None =
     """
     if count < 1:
         raise RecipeError(f"the number of checkpoints must be at least 1, but is {count}")
+    target_folder = Path(out) if out is not None else folder.model
+    if not _only_a_model(target_folder):
+        raise FolderError(f"{target_folder} holds other things than a model; choose a new or empty folder")
     recipe = folder.read_recipe()
     checkpoints = Checkpoints(folder.checkpoints)
-    updates = _chosen(checkpoints, which, count)
+    updates = checkpoints.chosen(which, count)
     source, target = folder.read_tokenizers()
     model = build(recipe.model.spec(len(source), len(target)))
     load_tensors(Seq2SeqObjective(model), checkpoints.average(updates))
     save_bundle(
-        out or folder.model,
+        target_folder,
         model=model,
         source_tokenizer=source,
         target_tokenizer=target,
@@ -53,13 +56,14 @@ def export(folder: RunFolder, which: Which, count: int, out: str | Path | None =
     return updates
 
 
-def _chosen(checkpoints: Checkpoints, which: Which, count: int) -> list[int]:
-    newest = checkpoints.newest()
-    if newest is None:
-        raise FolderError(f"{checkpoints.folder} holds no checkpoint yet; train first")
-    there = checkpoints.updates()
-    best = [update for _, update in json.loads(newest.read("state.json"))["state"]["best"] if update in there]
-    return sorted(best[:count]) if which == "best" and best else there[-count:]
+def _only_a_model(folder: Path) -> bool:
+    """Whether writing a model folder here loses nothing but an older model."""
+    if not folder.exists():
+        return True
+    if not folder.is_dir():
+        return False
+    there = {entry.name for entry in folder.iterdir()}
+    return not there or ({MANIFEST, "config.json"} <= there and not any(entry.is_dir() for entry in folder.iterdir()))
 
 
 def _card(recipe: Recipe, updates: Sequence[int], parameters: int) -> str:

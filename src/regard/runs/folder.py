@@ -23,6 +23,7 @@ from regard.data import TextTokenizer
 from regard.errors import FolderError
 from regard.runs.recipe import Recipe, Tables, check, dump, read_tables, to_tables
 from regard.storage import open_sealed, seal, write_bytes
+from regard.training import Checkpoints
 from regard.training.options import CHANGEABLE
 
 _FREE = {
@@ -58,7 +59,7 @@ class RunFolder:
     @property
     def started(self) -> bool:
         """Whether there is a checkpoint to go on from."""
-        return (self.checkpoints / "latest").is_file()
+        return bool(Checkpoints(self.checkpoints).updates())
 
     def claim(self) -> None:
         """Make the folder, or accept one that is empty or of a run.
