@@ -150,7 +150,7 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Translator:
     bundle = load_bundle(path, device)
     try:
         search = SearchOptions.from_table(bundle.recipe.get("generation", {}))
-    except (TypeError, RecipeError) as error:
+    except (AttributeError, TypeError, OverflowError, RecipeError) as error:
         raise DamagedError(f"{path}: the search options in config.json cannot be used: {error}") from None
     return Translator(bundle.model, bundle.source_tokenizer, bundle.target_tokenizer, search, bundle.recipe)
 

@@ -323,6 +323,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
             raise RecipeError(f"{where} = {value!r} is unknown{nearest(str(value), get_args(hint))}")
         return value
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > 2**53:
+            raise RecipeError(f"{where} is too large for a number with a fraction")
         return float(value)
     if type(value) is not hint:
         raise RecipeError(f"{where} must be of type {hint.__name__}, but is {value!r}")

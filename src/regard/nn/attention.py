@@ -182,8 +182,9 @@ class MultiHeadAttention(nn.Module):
 
     def split_heads(self, x: Float[Tensor, "B L nD"], parts: int) -> tuple[Tensor, ...]:
         """Return ``parts`` tensors [B, H, L, K]: features are split, every head keeps all positions."""
-        batch, length, _ = x.shape
-        return x.view(batch, length, parts, self.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        batch, length, width = x.shape
+        head_width = width // (parts * self.num_heads)
+        return x.view(batch, length, parts, self.num_heads, head_width).permute(2, 0, 3, 1, 4).unbind(0)
 
     def merge_heads(self, x_BHTK: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
         """Return the heads side by side again, the inverse of :meth:`split_heads` with one part."""

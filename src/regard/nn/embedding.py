@@ -35,6 +35,8 @@ class TokenTable(nn.Module):
         """Return the vectors of ``ids_BL``."""
         if ids_BL.ndim != 2:
             raise ShapeError(f"token ids must be [B, L], but have shape {list(ids_BL.shape)}")
+        if ids_BL.is_floating_point():
+            raise ShapeError(f"token ids must be integers, but are {ids_BL.dtype}")
         vectors: Tensor = self.table(ids_BL)
         return vectors * self.scale if self.scale != 1.0 else vectors
 
