@@ -34,21 +34,24 @@ target_kind = "word"
 
 [model]
 preset = "tiny"
-encoder_layers = 3
-decoder_layers = 3
+encoder_layers = 2
+decoder_layers = 1
+residual = "pre"
+encoder_final_norm = true
+decoder_final_norm = true
 tie = "target"
-dropout = 0.1
+dropout = 0.0
 
 [training]
 minutes = 5
-max_tokens = 2048
-learning_rate = 2e-3
-warmup = 400
-validate_every = 500
+max_tokens = 512
+learning_rate = 3e-3
+warmup = 300
+validate_every = 1000
 save_every = 100
-keep_last = 5
+keep_last = 10
 average = "last"
-average_count = 5
+average_count = 10
 
 [generation]
 beam = 4
