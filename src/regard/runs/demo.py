@@ -49,9 +49,9 @@ learning_rate = 3e-3
 warmup = 300
 validate_every = 1000
 save_every = 100
-keep_last = 10
+keep_last = 5
 average = "last"
-average_count = 10
+average_count = 5
 
 [generation]
 beam = 4
