@@ -26,7 +26,7 @@ def table(results: list[Result], alarms: dict[str, tuple[str, ...]], seconds: fl
         f"{len(alarms) - silent} false alarms on {len(alarms)} correct models.",
         "",
         f"Played with torch {torch.__version__}, one thread, {seconds:.0f} s. "
-        "A fault counts as named when a check made for it fails; which ones are made for it was written down before.",
+        "A fault counts as named when one of the checks that are listed with it fails.",
         "",
         "| host | fault | named by | its cause, in the report's words | also failed |",
         "|---|---|---|---|---|",

@@ -16,7 +16,7 @@ from torch import nn
 
 from regard.verification.adapter import Adapter
 from regard.verification.constants import constant
-from regard.verification.keeping import random_kept, restored
+from regard.verification.keeping import one_thread, random_kept, restored
 from regard.verification.subject import Subject
 
 
@@ -27,6 +27,7 @@ def borrowed(module: nn.Module, adapter: Adapter, *, seed: int = 0) -> Iterator[
     with (
         warnings.catch_warnings(),
         random_kept(module),
+        one_thread(),
         torch.inference_mode(False),
         torch.enable_grad(),
         restored(module),

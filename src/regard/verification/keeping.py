@@ -23,6 +23,17 @@ def random_kept(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread within the block: on small batches threads wait for each other longer than they work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
 def restored(module: nn.Module) -> Iterator[None]:
     """Give every part of ``module`` its attributes, parameters, gradients and buffers back after the block."""
     parts = [(part, dict(vars(part))) for part in module.modules()]
