@@ -44,6 +44,9 @@ for verb in (
 
 def main() -> NoReturn:
     """Run the command line of this process and leave it."""
+    # OpenMP's threads spin while they wait; one other busy process then makes two threads fifty times slower than one.
+    # It reads this when torch is loaded, which is later.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     sys.exit(run(sys.argv[1:]))
 
 
