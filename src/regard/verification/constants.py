@@ -11,9 +11,10 @@ from torch import Tensor
 
 def constant(values: Tensor) -> str:
     """Return what ``values`` are, a table of sines or a mask; or nothing, if they may have been trained."""
-    if values.ndim < 2 or min(values.shape[-2:]) < 2:
+    x = values.double().squeeze()
+    if x.ndim < 2 or min(x.shape[-2:]) < 2:
         return ""
-    x = values.double().reshape(-1, *values.shape[-2:])[0]
+    x = x.reshape(-1, *x.shape[-2:])[0]
     squares = x.pow(2).sum(dim=1)
     half = x.size(1) / 2
     first = bool(((x[0].abs() < 1e-6) | ((x[0] - 1).abs() < 1e-6)).all()) and bool(x[0].any())

@@ -229,13 +229,15 @@ def _find_sides(
     taps = Taps(probe)
     try:
         with taps, torch.no_grad():
-            forward(module, probe)
+            scored = forward(module, probe).size(-1)
     except Exception:
         taps.tables.clear()  # what is wrong will be told by the first check
+        scored = 0
+    smallest = scored if scored in tables else smallest  # ids that are changed before they are looked up
     return {
         name: side
         if isinstance(side, Frames)
-        else _tokens(module, name, taps.tables.get(name, side.size), taps.weights.get(name), pad)
+        else _tokens(module, name, taps.tables.get(name, max(side.size, smallest)), taps.weights.get(name), pad)
         for name, side in sides.items()
     }
 

@@ -263,12 +263,19 @@ def check_head_layout(subject: Subject) -> Finding:
     A reshape without the transpose deals a position's features out to other positions.
     """
     trace, batch, exactness = subject.base_trace, subject.inputs.batch, min(subject.exactness, 1e-3)
+    lengths = {subject.inputs.side(side).size(1) + leading for side in subject.adapter.sides for leading in (0, 1)}
     followed = 0
     for _, attention in subject.attentions:
         if attention.weights.size(0) != batch:
             continue
-        heads = attention.weights.size(1)
-        if heads > 1 and bool((attention.weights[:, 1:] == attention.weights[:, :1]).all()):
+        heads, length, width = attention.weights.shape[1:]
+        if heads in lengths and length == width and length not in lengths:
+            return fail(
+                "each position's heads attend to one another, and no position to another",
+                cause="[B, L, H, K] was not transposed to [B, H, L, K]",
+                where=attention.module,
+            )
+        if heads > 1 and width > 1 and bool((attention.weights[:, 1:] == attention.weights[:, :1]).all()):
             return fail(
                 "all heads have the same weights", cause="one head's vectors are used by all", where=attention.module
             )

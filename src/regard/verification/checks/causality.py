@@ -68,7 +68,7 @@ def _shape_of_leak(subject: Subject) -> str:
     try:
         G = subject.influence["target"].amax(dim=1)  # [T, T]
     except NotExercised:
-        return "the causal mask does not reach the decoder's self-attention"
+        return "the causal mask does not reach self-attention, or positions are moved or mixed outside it"
     sees: Tensor = G > 0
     ahead = [int(row.nonzero().max()) - t for t, row in enumerate(sees) if row.any()]
     last = sees.size(0) - 1

@@ -31,11 +31,11 @@ def check_residual(subject: Subject) -> Finding:
     for side, paths in sublayers.items():
         if not paths or not _cut(subject, side, paths):
             continue
-        if _cut(subject, side, []):
-            raise NotExercised(f"the {side}'s stream is cut off with nothing silent, see `gradients`")
-        cut = next((path for path in paths if _cut(subject, side, [path])), "")
+        cut = next((path for path in paths if _cut(subject, side, [path])), None)
+        if cut is None or _cut(subject, side, []):
+            raise NotExercised(f"the {side}'s stream is cut off elsewhere, see the other failures")
         return fail(
-            f"with {cut or 'all sublayers'} silent, the {side}'s stream no longer depends on its tokens",
+            f"with {cut} silent, the {side}'s stream no longer depends on its tokens",
             cause="the residual around this sublayer is missing",
             where=cut,
             size=0.0,
@@ -209,7 +209,13 @@ def _first_attention_mixes(subject: Subject) -> Finding | None:
         before, after = subject.attentions[index][1], subject.touched[side].attentions[index]
         for name in ("query", "key", "value"):
             x, y = getattr(before, name), getattr(after, name)
-            if x is None or x.size(0) != subject.inputs.batch or x.shape != y.shape:
+            length = subject.inputs.side(side).size(1)
+            if (
+                x is None
+                or x.shape != y.shape
+                or len(x) != subject.inputs.batch
+                or x.size(2) not in (length, length + 1)
+            ):
                 continue
             changed = ((x - y).abs().amax(dim=(1, 3)) > subject.tolerance).sum(dim=1)
             if bool((changed > 1).any()):
