@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from regard.errors import FolderError
 from regard.runs.recipe import Recipe, Tables, check, dump, read_tables, to_tables
 from regard.storage import open_sealed, seal, write_bytes
 from regard.training import Checkpoints
+from regard.training.fingerprint import changes
 from regard.training.options import CHANGEABLE
 
 _FREE = {
@@ -81,9 +81,9 @@ class RunFolder:
         Raises:
             FolderError: with every key that differs.
         """
-        if self.started and (changes := list(_changes(read_tables(self.recipe), to_tables(recipe)))):
+        if self.started and (found := changes(_compared(read_tables(self.recipe)), _compared(to_tables(recipe)))):
             raise FolderError(
-                f"{self.path} was started with another recipe: {'; '.join(changes)}. "
+                f"{self.path} was started with another recipe: {'; '.join(found)}. "
                 "Restore these to go on, or train in another folder"
             )
         write_bytes(self.recipe, f"{_HEADER}{dump(recipe)}".encode())
@@ -114,17 +114,6 @@ class RunFolder:
         """
         sealed = open_sealed(self.tokenizers)
         return read_tokenizers(sealed, json.loads(sealed.read("config.json")))
-
-
-def _changes(before: Tables, now: Tables) -> Iterator[str]:
-    old, new = _compared(before), _compared(now)
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
-            yield f"{key} was {_shown(old, key)} and is {_shown(new, key)}"
-
-
-def _shown(keys: Mapping[str, Any], key: str) -> str:
-    return json.dumps(keys[key], ensure_ascii=False) if key in keys else "not set"
 
 
 def _compared(tables: Tables) -> dict[str, Any]:

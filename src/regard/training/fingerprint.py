@@ -17,19 +17,27 @@ def fingerprint(options: TrainingOptions, rest: Mapping[str, Any]) -> dict[str, 
     return dict(json.loads(json.dumps({"training": kept, **rest})))
 
 
-def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise RecipeError that lists every key whose value is not what the run was started with."""
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return a clause for every key whose value differs; keys of nested tables are joined by dots."""
     old, new = _leaves(before), _leaves(now)
-    changes = [
-        f"`{key}` was {old.get(key, 'absent')!r} and is {new.get(key, 'absent')!r}"
+    return [
+        f"{key} was {_shown(old, key)} and is {_shown(new, key)}"
         for key in sorted(old.keys() | new.keys())
         if (key in old, old.get(key)) != (key in new, new.get(key))
     ]
-    if changes:
+
+
+def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise RecipeError that lists every key whose value is not what the run was started with."""
+    if found := changes(before, now):
         raise RecipeError(
-            f"the run in this folder was started otherwise: {'; '.join(changes)}. "
+            f"the run in this folder was started otherwise: {'; '.join(found)}. "
             "Restore these to go on, or train in another folder"
         )
+
+
+def _shown(leaves: Mapping[str, Any], key: str) -> str:
+    return json.dumps(leaves[key], ensure_ascii=False) if key in leaves else "not set"
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
