@@ -57,26 +57,32 @@ def train(
     if valid is not None and valid_pairs is not None:
         raise typer.BadParameter("give --valid or --valid-pairs, not both", param_hint="--valid")
     validation = valid or ((valid_pairs,) if valid_pairs else ())
+    from regard.runs.plan import plan
+
+    asked = plan(
+        recipe,
+        source=source,
+        target=target,
+        pairs=pairs,
+        valid=validation,
+        data=data,
+        preset=preset,
+        updates=updates,
+        epochs=epochs,
+        minutes=minutes,
+        seed=seed,
+    )
+    asked.corpora()  # mistakes are told before anything large is loaded
     if dump:
-        from regard.runs.plan import plan
         from regard.runs.recipe import dump as as_toml
 
-        asked = plan(
-            recipe,
-            source=source,
-            target=target,
-            pairs=pairs,
-            valid=validation,
-            data=data,
-            preset=preset,
-            updates=updates,
-            epochs=epochs,
-            minutes=minutes,
-            seed=seed,
-        )
-        typer.echo(as_toml(asked.dry()[0]), nl=False)
+        _say(f"reading {asked.files_in_words()} …", quiet)
+        effective, chosen = asked.dry()
+        _say(chosen, quiet)
+        typer.echo(as_toml(effective), nl=False)
         return
 
+    _say("loading PyTorch …", quiet)
     from regard.cli.machine import set_up
     from regard.runs.train import train as run
 
@@ -97,3 +103,8 @@ def train(
         device=device,
         quiet=quiet,
     )
+
+
+def _say(sentence: str, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(sentence, err=True)

@@ -41,9 +41,16 @@ class Plan:
             raise RecipeError("nothing to train on: give a source and a target file, or pairs, or a recipe with [data]")
         return [files for corpus in corpora for files in corpus.files(self.data)]
 
-    def recipe(self, targets: Iterable[str]) -> tuple[Recipe, str]:
-        """Return the recipe in effect for these target lines, and a sentence that says what was chosen."""
-        tables, sentence = complete(self.tables, Extent.of(targets))
+    def files_in_words(self) -> str:
+        """Return the names of the files of training text."""
+        return ", ".join("standard input" if path == "-" else path for files in self.corpora() for path in files.paths)
+
+    def recipe(self, targets: Iterable[str], *, warmup: int | None = None) -> tuple[Recipe, str]:
+        """Return the recipe in effect for these target lines, and a sentence that says what was chosen.
+
+        ``warmup`` is that of the run that is gone on with.
+        """
+        tables, sentence = complete(self.tables, Extent.of(targets), warmup=warmup)
         return check(tables, self.where), sentence
 
     def dry(self) -> tuple[Recipe, str]:

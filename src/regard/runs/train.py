@@ -11,14 +11,14 @@ from regard.data import open_raw
 from regard.errors import InterruptedRun
 from regard.models import build, spec_to_dict
 from regard.protocols import Observer
-from regard.runs.export import export
+from regard.runs.export import export_as_asked
 from regard.runs.folder import RunFolder
 from regard.runs.plan import plan
-from regard.runs.prepare import Say, prepare, say_nothing, say_on_stderr
-from regard.runs.recipe import Recipe
+from regard.runs.prepare import prepare, say_nothing, say_on_stderr
 from regard.runs.validation import Validation
-from regard.training import Outcome, Seq2SeqObjective
+from regard.training import Outcome, Seq2SeqObjective, TrainingOptions
 from regard.training import train as train_module
+from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
 from regard.translator import Translator, load
 
@@ -82,8 +82,9 @@ def train(
     folder = RunFolder(out or Path("runs") / asked.name)
     folder.claim()
     say = say_nothing if quiet else say_on_stderr
+    say(f"reading {asked.files_in_words()} …")
     raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
-    effective, sentence = asked.recipe(raw.target_lines())
+    effective, sentence = asked.recipe(raw.target_lines(), warmup=folder.warmup())
     say(sentence)
     folder.keep_recipe(effective)
     prepared = prepare(effective, raw, folder, asked.data, say)
@@ -92,6 +93,8 @@ def train(
     torch.manual_seed(effective.training.seed)
     model = build(spec).to(best_device(device))
     say(f"{sum(parameter.numel() for parameter in model.parameters()):,} parameters; the run is kept in {folder.path}")
+    if frozen := freeze(model, effective.training.freeze):
+        say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
     validation = Validation(prepared, effective.evaluation, effective.generation)
     try:
         outcome = train_module(
@@ -106,10 +109,10 @@ def train(
             fingerprint={"training_text": raw.key[:16], "model": spec_to_dict(spec)},
         )
     except InterruptedRun:
-        _finish(folder, effective, say)
+        say(f"{folder.model}: {export_as_asked(folder)}")
         raise
-    say(_ending(outcome))
-    _finish(folder, effective, say)
+    say(_ending(outcome, effective.training))
+    say(f"{folder.model}: {export_as_asked(folder)}")
     return load(folder.model, next(model.parameters()).device)
 
 
@@ -122,18 +125,11 @@ def best_device(name: str) -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-def _finish(folder: RunFolder, recipe: Recipe, say: Say) -> None:
-    """Write the model folder from the checkpoints that the recipe asks for."""
-    options = recipe.training
-    if options.average == "none":
-        updates = export(folder, "best" if options.keep_best else "last", 1)
-    else:
-        updates = export(folder, options.average, options.average_count)
-    say(f"model of update {', '.join(f'{update:,}' for update in updates)} in {folder.model}")
-
-
-def _ending(outcome: Outcome) -> str:
+def _ending(outcome: Outcome, options: TrainingOptions) -> str:
     after = f"after update {outcome.update:,} and {outcome.seconds / 60:.1f} minutes"
+    if outcome.finished and outcome.update == outcome.began_at:
+        limit = f"`{outcome.reason}` = {getattr(options, outcome.reason):g}"
+        return f"nothing to do: this run reached {limit} before, {after}; raise it to go on, or train in another folder"
     match outcome.reason:
         case "terminated":
             return f"asked to stop {after}; everything is saved: the same command goes on from there"
