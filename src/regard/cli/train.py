@@ -43,6 +43,9 @@ def train(
         float | None, typer.Option(help="Stop after so many minutes, all calls added.", show_default=False)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.", show_default=False)] = None,
+    init: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Start from this model folder.", show_default=False)
+    ] = None,
     device: Device = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
@@ -71,6 +74,7 @@ def train(
         epochs=epochs,
         minutes=minutes,
         seed=seed,
+        init=init,
     )
     asked.corpora()  # mistakes are told before anything large is loaded
     if dump:
@@ -100,6 +104,7 @@ def train(
         epochs=epochs,
         minutes=minutes,
         seed=seed,
+        init=init,
         device=device,
         quiet=quiet,
     )

@@ -37,7 +37,7 @@ _HEADER = "# Every key in effect, kept by regard for this run.\n\n"
 """Tells the recipe of a run from one that somebody wrote."""
 
 _FREE_SECTIONS = ("generation", "evaluation")
-_PATHS_OF_CORPORA = {"source", "target", "pairs"}
+_PATHS_OF_CORPORA = {"source", "target", "pairs", "nbest"}
 
 
 class RunFolder:

@@ -13,6 +13,7 @@ from regard.models import build, spec_to_dict
 from regard.protocols import Observer
 from regard.runs.export import export_as_asked
 from regard.runs.folder import RunFolder
+from regard.runs.inherit import inherit_weights
 from regard.runs.plan import plan
 from regard.runs.prepare import prepare, say_nothing, say_on_stderr
 from regard.runs.validation import Validation
@@ -37,6 +38,7 @@ def train(
     epochs: int | None = None,
     minutes: float | None = None,
     seed: int | None = None,
+    init: str | Path | None = None,
     device: str = "auto",
     quiet: bool = False,
     observers: Sequence[Observer] = (),
@@ -56,6 +58,7 @@ def train(
         epochs: stop after so many passes over the text.
         minutes: stop after so many minutes, summed over all calls that went on with this run.
         seed: of everything random.
+        init: a model folder to start from, with its vocabulary; see ``training.init`` of a recipe.
         device: ``cpu``, ``cuda``, ``mps``; ``auto`` takes the first that is there, from the end.
         quiet: say nothing on stderr: neither what is chosen nor how it goes.
         observers: told of updates, validations and checkpoints as they happen, beside the log of the run.
@@ -77,6 +80,7 @@ def train(
         epochs=epochs,
         minutes=minutes,
         seed=seed,
+        init=init,
     )
     asked.corpora()  # nothing is written for a recipe without text
     folder = RunFolder(out or Path("runs") / asked.name)
@@ -84,6 +88,8 @@ def train(
     say = say_nothing if quiet else say_on_stderr
     say(f"reading {asked.files_in_words()} …")
     raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
+    for sentence in asked.corpora_in_words(raw):
+        say(sentence)
     effective, sentence = asked.recipe(raw.target_lines(), warmup=folder.warmup())
     say(sentence)
     folder.keep_recipe(effective)
@@ -93,6 +99,9 @@ def train(
     torch.manual_seed(effective.training.seed)
     model = build(spec).to(best_device(device))
     say(f"{sum(parameter.numel() for parameter in model.parameters()):,} parameters; the run is kept in {folder.path}")
+    if effective.training.init is not None and not folder.started:
+        tokenizers = prepared.source_tokenizer, prepared.target_tokenizer
+        say(inherit_weights(model, *tokenizers, effective.training.init))
     if frozen := freeze(model, effective.training.freeze):
         say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
     validation = Validation(prepared, effective.evaluation, effective.generation)

@@ -23,6 +23,7 @@ from regard.errors import InterruptedRun, RecipeError, TrainingError
 from regard.protocols import Batch, BatchSource, Observer
 from regard.storage import Sealed, lock
 from regard.training.checkpoints import EMA, Checkpoints
+from regard.training.diagnosis import NotFiniteError
 from regard.training.ema import MovingAverage
 from regard.training.failure import keep_failure
 from regard.training.fingerprint import fingerprint as fingerprint_of
@@ -32,7 +33,7 @@ from regard.training.random_state import kept_random_state, random_state, restor
 from regard.training.schedule import Schedule
 from regard.training.signals import Signals, StopRequest
 from regard.training.state import LOWEST_LOSS, Better, Outcome, State
-from regard.training.step import NotFiniteError, Updater
+from regard.training.step import Updater
 from regard.training.validation import evaluation_mode
 from regard.training.weights import from_bytes, load_tensors, tensor_bytes, to_bytes
 
