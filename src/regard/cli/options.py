@@ -13,6 +13,14 @@ Model = Annotated[
 ModelOption = Annotated[
     Path | None, typer.Option("--model", "-m", metavar="FOLDER", help="The same, as an option.", show_default=False)
 ]
+Models = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="MODEL...", help="Model folders, or the folders of runs.", show_default=False),
+]
+ModelOptions = Annotated[
+    list[Path] | None,
+    typer.Option("--model", "-m", metavar="FOLDER", help="The same, as an option; may be repeated."),
+]
 Data = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Where relative paths of a recipe start.", show_default="the recipe's folder"),
@@ -35,3 +43,10 @@ def one_model(argument: Path | None, option: Path | None) -> Path:
     folder = argument or option
     assert folder is not None
     return folder
+
+
+def one_or_more_models(arguments: list[Path] | None, options: list[Path] | None) -> list[Path]:
+    """Return the model folders, which may be given in either way but not in both."""
+    if bool(arguments) == bool(options):
+        raise typer.BadParameter("name the model folder once, as the first word or with -m", param_hint="MODEL")
+    return list(arguments or options or ())
