@@ -7,12 +7,6 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[
-    Path | None, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.", show_default=False)
-]
-ModelOption = Annotated[
-    Path | None, typer.Option("--model", "-m", metavar="FOLDER", help="The same, as an option.", show_default=False)
-]
 Models = Annotated[
     list[Path] | None,
     typer.Argument(metavar="MODEL...", help="Model folders, or the folders of runs.", show_default=False),
@@ -34,15 +28,6 @@ Threads = Annotated[
     int | None, typer.Option(min=1, max=1024, help="Processor threads.", show_default="as many as there are cores")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", show_default=False)]
-
-
-def one_model(argument: Path | None, option: Path | None) -> Path:
-    """Return the model folder, which may be given in either way but must be given once."""
-    if (argument is None) == (option is None):
-        raise typer.BadParameter("name the model folder once, as the first word or with -m", param_hint="MODEL")
-    folder = argument or option
-    assert folder is not None
-    return folder
 
 
 def one_or_more_models(arguments: list[Path] | None, options: list[Path] | None) -> list[Path]:
