@@ -1,5 +1,6 @@
-"""Assembly: what a model is (specs), how it is made (build), what it does (seq2seq, classifier)."""
+"""Assembly: what a model is (specs), how it is made (build), what it does (seq2seq, classifier), what it can lack."""
 
+from regard.models.ablations import Ablated, ablate, ablations
 from regard.models.build import build, build_classifier, tie
 from regard.models.classifier import SequenceClassifier
 from regard.models.seq2seq import DecoderState, Transformer
@@ -21,6 +22,7 @@ from regard.models.specs import (
 
 __all__ = [
     "PRESETS",
+    "Ablated",
     "ClassifierSpec",
     "DecoderState",
     "Dropout",
@@ -32,6 +34,8 @@ __all__ = [
     "Sinusoidal",
     "Transformer",
     "TransformerSpec",
+    "ablate",
+    "ablations",
     "build",
     "build_classifier",
     "classifier_spec_from_dict",
