@@ -28,9 +28,9 @@ def inspect(
         bool, typer.Option("--ledger", help="Print parameters, memory and work.", show_default=False)
     ] = False,
     sizes: Annotated[
-        tuple[int, int, int],
-        typer.Option(metavar="B S T", help="What the ledger is of: rows, source and target length."),
-    ] = (1, 30, 30),
+        tuple[int, int, int] | None,
+        typer.Option(metavar="B S T", help="Of so many rows, source and target tokens.", show_default="the text's"),
+    ] = None,
     value: Annotated[
         list[str] | None,
         typer.Option(metavar="PART", help="Print a head's weights: decoder.layer:3.cross.head:2.", show_default=False),

@@ -20,6 +20,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
@@ -95,18 +96,16 @@ def _surgeries(model: nn.Module) -> dict[str, Surgery]:
 def _parts(stack: str, index: int, layer: Any) -> Iterator[tuple[str, Surgery]]:
     """Yield the surgeries on one layer, by name."""
     name = f"{stack}.layer:{index + 1}"
-    yield name, lambda model: _drop_layer(model, stack, index)
+    yield name, partial(_drop_layer, stack=stack, index=index)
     sublayers = {"self": "self_attention", "cross": "cross_attention", "feed-forward": "feed_forward"}
     for word, attribute in sublayers.items():
         sublayer = getattr(layer, attribute, None)
         if sublayer is None or isinstance(sublayer, Silence):
             continue
-        yield f"{name}.{word}", lambda model, attribute=attribute: _silence(model, stack, index, attribute)
+        yield f"{name}.{word}", partial(_silence, stack=stack, index=index, attribute=attribute)
         for head in range(sublayer.num_heads if isinstance(sublayer, MultiHeadAttention) else 0):
-            yield (
-                f"{name}.{word}.head:{head + 1}",
-                lambda model, attribute=attribute, head=head: _switch_off(model, stack, index, attribute, head),
-            )
+            switch_off = partial(_switch_off, stack=stack, index=index, attribute=attribute, head=head)
+            yield f"{name}.{word}.head:{head + 1}", switch_off
 
 
 def _hint(name: str, surgeries: Mapping[str, Surgery]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from regard.errors import InputError
 from regard.runs.inspect import alignment
-from regard.runs.look import look_at_text
+from regard.runs.look import attentions_of_pair
 from regard.runs.prepare import Say, read_aligned
 from regard.translator import Translator
 
@@ -27,11 +28,11 @@ def aligned_lines(
         InputError: A file or part cannot be used.
     """
     text = read_aligned(str(source), [str(target)])
-    longest = translator.model.spec.max_len - 1
     for number, (line, (answer, *_)) in enumerate(zip(text.sources, text.references, strict=True), 1):
-        ids = translator.source_tokenizer.encode(line), translator.target_tokenizer.encode(answer)
-        if not all(ids) or max(map(len, ids)) > longest:
-            say(f"line {number}: {'longer than the model reads' if all(ids) else 'empty'}, not aligned")
+        try:
+            attentions = attentions_of_pair(translator, line, answer)
+        except InputError as error:
+            say(f"line {number}: {error}; not aligned")
             yield ""
-            continue
-        yield alignment(look_at_text(translator, line, translation=answer), pattern)
+        else:
+            yield alignment(attentions, pattern)

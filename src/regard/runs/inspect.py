@@ -62,7 +62,7 @@ class Wishes:
 
     Attributes:
         ledger: Parameters, memory and work.
-        sizes: What the ledger is of.
+        sizes: What the ledger is of; left out, the lengths of what is looked at, or 30 tokens on each side.
         value: Heads whose weights are printed, see `heads_of`.
         backward: Gradients.
         alignments: Which source word became which target word.
@@ -74,7 +74,7 @@ class Wishes:
     """
 
     ledger: bool = False
-    sizes: Sizes = (1, 30, 30)
+    sizes: Sizes | None = None
     value: tuple[str, ...] = ()
     backward: bool = False
     alignments: bool = False
@@ -131,7 +131,11 @@ def inspect(
             raise InputError(f'give a sentence to look at, as in: regard inspect {subject} "some text"; or --ledger')
     if look is None and (wishes.value or wishes.backward or wishes.alignments):
         raise InputError(f'this needs a sentence to look at, as in: regard inspect {subject} "some text"')
-    costs = costs_of(model, wishes.sizes) if wishes.ledger or wishes.html is not None else None
+    costs = None
+    if wishes.ledger or wishes.html is not None:
+        longest = model.spec.max_len if isinstance(model, Transformer) else 30
+        lengths = (min(30, longest),) * 2 if look is None else (len(look.source), len(look.target))
+        costs = costs_of(model, wishes.sizes or (1, *lengths))
     if wishes.html is not None:
         if look is not None and look.example() is None:
             say("no attention was heard in this module, so the page has no tab for it")
@@ -148,7 +152,7 @@ def _asked(look: Look | None, costs: Costs | None, wishes: Wishes) -> Iterator[s
         for pattern in wishes.value:
             yield from value_lines(look, pattern)
         if wishes.alignments:
-            yield alignment(look, wishes.align_by)
+            yield alignment(look.attentions, wishes.align_by)
         if wishes.backward:
             yield from gradient_lines(look)
         asked = wishes.value or wishes.alignments or wishes.backward or wishes.ledger
@@ -278,32 +282,32 @@ def value_lines(look: Look, pattern: str) -> Iterator[str]:
     Raises:
         InputError: No attention has that name.
     """
-    for name, attention, weights in heads_of(look, pattern):
+    for name, attention, weights in heads_of(look.attentions, pattern):
         yield name + ("" if ".head:" in name else ", mean of its heads")
         yield draw_weights(weights, attention.rows, attention.columns)
         yield ""
 
 
-def heads_of(look: Look, pattern: str) -> list[tuple[str, Attention, Tensor]]:
+def heads_of(attentions: Sequence[Attention], pattern: str) -> list[tuple[str, Attention, Tensor]]:
     """Return the name, attention and weights [Lq, Lk] of what ``pattern`` means: heads, or means of heads.
 
     Args:
-        look: Where attention was heard.
+        attentions: Those heard.
         pattern: ``decoder.layer:3.cross.head:2``, ``layer:3.head:2``, ``layer:3``; or the path of the attention in the
             model in place of the layer.
 
     Raises:
         InputError: No attention was heard, or none has that name.
     """
-    if not look.attentions:
+    if not attentions:
         raise InputError("no attention was heard in this module, so there are no weights to show")
     named: dict[str, tuple[Attention, Tensor]] = {}
-    for attention in look.attentions:
+    for attention in attentions:
         for name in (attention.address, attention.path):
             named[name] = attention, attention.weights.mean(dim=0)
             for head, weights in enumerate(attention.weights, 1):
                 named[f"{name}.head:{head}"] = attention, weights
-    wholes = [attention.address for attention in look.attentions]
+    wholes = [attention.address for attention in attentions]
     whole = [
         name for name in wholes if name.rpartition(".")[0] in {pattern, f"encoder.{pattern}", f"decoder.{pattern}"}
     ]
@@ -313,11 +317,11 @@ def heads_of(look: Look, pattern: str) -> list[tuple[str, Attention, Tensor]]:
     return [(name, *named[name]) for name in names]
 
 
-def alignment(look: Look, pattern: str | None = None) -> str:
+def alignment(attentions: Sequence[Attention], pattern: str | None = None) -> str:
     """Return which source word became which target word, as ``0-0 1-2``.
 
     Args:
-        look: Where cross-attention was heard.
+        attentions: Those heard.
         pattern: Which head, or heads: their mean is taken. Left out, all heads of the last cross-attention but one,
             which align best in most models (Garg et al. 2019, section 4.1).
 
@@ -325,16 +329,16 @@ def alignment(look: Look, pattern: str | None = None) -> str:
         InputError: There is no cross-attention, or none of that name.
     """
     if pattern is None:
-        cross = [attention for attention in look.attentions if attention.address.endswith(".cross")]
+        cross = [attention for attention in attentions if attention.address.endswith(".cross")]
         if not cross:
             raise InputError("no cross-attention was heard in this module, so nothing can be aligned")
         chosen = [(cross[-2:][0], cross[-2:][0].weights.mean(dim=0))]
     else:
-        chosen = [(attention, weights) for _, attention, weights in heads_of(look, pattern)]
+        chosen = [(attention, weights) for _, attention, weights in heads_of(attentions, pattern)]
         if strange := [attention.address for attention, _ in chosen if not attention.address.endswith(".cross")]:
             raise InputError(f"{strange[0]} is no cross-attention, so nothing can be aligned by it")
     weights = torch.stack([weights for _, weights in chosen]).mean(dim=0)
-    return to_pharaoh(align_words(weights, look.source, look.target))
+    return to_pharaoh(align_words(weights, chosen[0][0].columns, chosen[0][0].rows))
 
 
 def cost_lines(costs: Costs, *, depth: int = 3) -> Iterator[str]:
@@ -399,10 +403,10 @@ def as_json(look: Look | None, costs: Costs | None, wishes: Wishes) -> dict[str,
             found["values"] = {
                 name: {"rows": attention.rows, "columns": attention.columns, "weights": weights.tolist()}
                 for pattern in wishes.value
-                for name, attention, weights in heads_of(look, pattern)
+                for name, attention, weights in heads_of(look.attentions, pattern)
             }
         if wishes.alignments:
-            found["alignment"] = alignment(look, wishes.align_by)
+            found["alignment"] = alignment(look.attentions, wishes.align_by)
         if look.beams:
             found["beam"] = BeamSection(look.beams).data()["steps"]
     if costs is not None:

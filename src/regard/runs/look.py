@@ -6,9 +6,10 @@ Axes: B batch, H heads, S source, T target, L queries or keys, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -49,7 +50,7 @@ class Attention:
 
     address: str
     path: str
-    weights: Tensor
+    weights: Float[Tensor, "H Lq Lk"]
     rows: Sequence[str]
     columns: Sequence[str]
 
@@ -119,51 +120,108 @@ def look_at_text(
         InputError: The sentence has no token or more than the model can read.
     """
     model, names = translator.model, translator.target_tokenizer.pieces
-    longest = model.spec.max_len - 1
-    ids = translator.source_tokenizer.encode(text)
-    if not ids:
-        raise InputError("the sentence is empty: give the model something to read")
-    ids = [*([translator.source_tokenizer.tag_id(tag)] if tag else []), *ids]
-    _fits("the sentence", ids, longest)
-    source_ids = [*ids, EOS]
-    device = next(model.parameters()).device
-    source = torch.tensor([source_ids], device=device)
+    pair = _Pair.of(translator, text, tag)
     beams: Sequence[Sequence[Beam]] = ()
     found = None
     with evaluation_mode(model):
         if translation is None:
             search = translator.search if beam is None else replace(translator.search, beam=beam)
-            search = replace(search, max_length=min(search.max_length, longest))
-            found, beams = search_with_steps(model, source, search, lambda ids: names(list(ids)))
-            target_ids = [*found.ids, EOS] if found.finished else list(found.ids)
+            search = replace(search, max_length=min(search.max_length, model.spec.max_len - 1))
+            found, beams = search_with_steps(model, pair.source, search, names)
+            pair.reads([*found.ids, EOS] if found.finished else found.ids)
         else:
-            target_ids = [*translator.target_tokenizer.encode(translation), EOS]
-            _fits("the translation", target_ids[:-1], longest)
-        if not target_ids:
-            raise InputError("the model writes nothing for this sentence; give --translation to look at one")
-        target = torch.tensor([[BOS, *target_ids[:-1]]], device=device)
-        wanted = torch.tensor(target_ids, device=device)
+            pair.reads_text(translation)
+        wanted = torch.tensor(pair.target_ids, device=pair.source.device)
         maps = AttentionMaps(type(model).__name__)
         loss = (lambda logits: F.cross_entropy(logits[0].float(), wanted)) if backward else None
         with attach(model, maps.hear):
-            walk = trace(model, source, target, loss=loss)
-    tokens = {
-        "source": translator.source_tokenizer.pieces(source_ids),
-        "target": names(target_ids),
-        "read": [SPECIALS[BOS], *names(target_ids[:-1])],
-    }
+            walk = trace(model, pair.source, pair.target, loss=loss)
+    tokens = pair.tokens()
     return Look(
         title=text,
-        output=translator.target_tokenizer.decode(list(target_ids)),
-        **tokens,
+        output=translator.target_tokenizer.decode(pair.target_ids),
+        source=tokens["source"],
+        target=tokens["target"],
+        read=tokens["read"],
         walk=walk,
         maps=_by_kind(maps, tokens),
         attentions=_attentions(maps, tokens),
-        choices=choices(walk.output[0], tokens["read"], target_ids, names),
+        choices=choices(walk.output[0], tokens["read"], pair.target_ids, names),
         beams=beams,
         found=found,
         loss="mean cross-entropy of the target tokens" if backward else "",
     )
+
+
+def attentions_of_pair(translator: Translator, text: str, translation: str) -> Sequence[Attention]:
+    """Return where a model looks that reads a sentence and its translation, and nothing else of it.
+
+    Raises:
+        InputError: One of the two has no token or more than the model can read.
+    """
+    pair = _Pair.of(translator, text)
+    pair.reads_text(translation)
+    maps = AttentionMaps(type(translator.model).__name__)
+    with torch.inference_mode(), evaluation_mode(translator.model), attach(translator.model, maps.hear):
+        translator.model(pair.source, pair.target)
+    return _attentions(maps, pair.tokens())
+
+
+@dataclass
+class _Pair:
+    """A source and what the decoder reads and writes for it, as ids.
+
+    Attributes:
+        translator: Whose ids they are.
+        source_ids: Ended by EOS.
+        target_ids: What is written: ended by EOS, unless it was cut.
+    """
+
+    translator: Translator
+    source_ids: list[int]
+    target_ids: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, translator: Translator, text: str, tag: str = "") -> _Pair:
+        ids = translator.source_tokenizer.encode(text)
+        if not ids:
+            raise InputError("the sentence is empty: give the model something to read")
+        pair = cls(translator, [*([translator.source_tokenizer.tag_id(tag)] if tag else []), *ids, EOS])
+        pair._fits("the sentence", len(pair.source_ids) - 1)
+        return pair
+
+    def reads(self, ids: Sequence[int]) -> None:
+        if not ids:
+            raise InputError("the model writes nothing for this sentence; give --translation to look at one")
+        self.target_ids = list(ids)
+
+    def reads_text(self, translation: str) -> None:
+        ids = self.translator.target_tokenizer.encode(translation)
+        if not ids:
+            raise InputError("the translation is empty: give the model something to read")
+        self._fits("the translation", len(ids))
+        self.target_ids = [*ids, EOS]
+
+    def _fits(self, what: str, length: int) -> None:
+        longest = self.translator.model.spec.max_len - 1  # a mark takes a place on either side
+        if length > longest:
+            raise InputError(f"{what} has {length:,} tokens, and the model reads at most {longest:,}; shorten it")
+
+    @property
+    def source(self) -> Int[Tensor, "1 S"]:
+        return torch.tensor([self.source_ids], device=next(self.translator.model.parameters()).device)
+
+    @property
+    def target(self) -> Int[Tensor, "1 T"]:
+        return torch.tensor([[BOS, *self.target_ids[:-1]]], device=self.source.device)
+
+    def tokens(self) -> dict[str, list[str]]:
+        names = self.translator.target_tokenizer.pieces(self.target_ids)
+        return {
+            "source": self.translator.source_tokenizer.pieces(self.source_ids),
+            "target": names,
+            "read": [SPECIALS[BOS], *names[:-1]],
+        }
 
 
 def look_at_module(module: nn.Module, *, backward: bool = False, seed: int = 0) -> Look:
@@ -197,11 +255,16 @@ def look_at_module(module: nn.Module, *, backward: bool = False, seed: int = 0) 
     tokens["read"] = tokens.setdefault("target", tokens["source"])
     sizes = {"B": 1, "S": len(tokens["source"]), "T": len(tokens["target"])}
     maps = AttentionMaps(type(module).__name__)
+
+    def call() -> Tensor:
+        with torch.enable_grad():  # without it torch.nn packs rows into nested tensors, which have no shape to show
+            return adapter.forward(module, x)
+
     with evaluation_mode(module), attach(module, maps.hear):
         try:
             walk = trace(
                 module,
-                call=lambda: adapter.forward(module, x),
+                call=call,
                 loss=(lambda output: output.float().square().mean()) if backward else None,
                 sizes=sizes,
             )
@@ -211,18 +274,15 @@ def look_at_module(module: nn.Module, *, backward: bool = False, seed: int = 0) 
     return Look(
         title=f"{type(module).__name__} ({adapter.described})",
         output="",
-        **tokens,
+        source=tokens["source"],
+        target=tokens["target"],
+        read=tokens["read"],
         walk=walk,
         maps=_by_kind(maps, tokens),
         attentions=_attentions(maps, tokens),
         choices=_next_tokens(walk.output, x.target_out, adapter.target, tokens["read"]),
         loss="mean square of the output" if backward else "",
     )
-
-
-def _fits(what: str, ids: Sequence[int], longest: int) -> None:
-    if len(ids) > longest:
-        raise InputError(f"{what} has {len(ids):,} tokens, and the model reads at most {longest:,}; shorten it")
 
 
 def _shown(x: Tensor) -> list[str]:

@@ -20,7 +20,7 @@ def search_with_steps(
     decoder: StepDecoder,
     source: Int[Tensor, "1 S"],
     options: SearchOptions,
-    names: Callable[[Sequence[int]], Sequence[str]],
+    names: Callable[[list[int]], Sequence[str]],
 ) -> tuple[Hypothesis, list[list[Beam]]]:
     """Return the best output for one source, and the beam after each step, the best hypothesis first.
 
