@@ -1,9 +1,13 @@
-"""Assembly: what a model is (specs), how it is made (build), what it does (seq2seq, classifier), what it can lack."""
+"""Assembly: what a model is (specs), how it is made (builder), what it does (seq2seq, classifier), what it can lack.
 
-from regard.models.ablations import Ablated, ablate, ablations
-from regard.models.build import build, build_classifier, tie
-from regard.models.classifier import SequenceClassifier
-from regard.models.seq2seq import DecoderState, Transformer
+Specs are there at once; what needs torch is loaded when first used, so that a recipe is read without it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from regard.models.specs import (
     PRESETS,
     ClassifierSpec,
@@ -20,6 +24,24 @@ from regard.models.specs import (
     spec_to_dict,
 )
 
+if TYPE_CHECKING:
+    from regard.models.ablations import Ablated, ablate, ablation_names
+    from regard.models.builder import build, build_classifier, tie
+    from regard.models.classifier import SequenceClassifier
+    from regard.models.seq2seq import DecoderState, Transformer
+
+_HOME = {
+    "Ablated": "ablations",
+    "DecoderState": "seq2seq",
+    "SequenceClassifier": "classifier",
+    "Transformer": "seq2seq",
+    "ablate": "ablations",
+    "ablation_names": "ablations",
+    "build": "builder",
+    "build_classifier": "builder",
+    "tie": "builder",
+}
+
 __all__ = [
     "PRESETS",
     "Ablated",
@@ -35,7 +57,7 @@ __all__ = [
     "Transformer",
     "TransformerSpec",
     "ablate",
-    "ablations",
+    "ablation_names",
     "build",
     "build_classifier",
     "classifier_spec_from_dict",
@@ -44,3 +66,9 @@ __all__ = [
     "spec_to_dict",
     "tie",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

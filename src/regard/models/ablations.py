@@ -66,7 +66,7 @@ def ablate(model: ModelT, name: str) -> Ablated:
 
     Args:
         model: Built or trained.
-        name: One of :func:`ablations`.
+        name: One of :func:`ablation_names`.
 
     Raises:
         InputError: There is nothing of that name, or nothing to take away: the message says why.
@@ -79,7 +79,7 @@ def ablate(model: ModelT, name: str) -> Ablated:
     return Ablated(changed, sentence, idle)
 
 
-def ablations(model: ModelT) -> list[str]:
+def ablation_names(model: ModelT) -> list[str]:
     """Return the names of all that :func:`ablate` can take away from ``model``, the whole before the parts."""
     return list(_surgeries(model))
 

@@ -20,7 +20,7 @@ from regard.errors import DataError, InputError
 from regard.evaluation import measure
 from regard.generation.lengths import by_length
 from regard.inspection import draw_table
-from regard.models import Transformer, ablate, ablations
+from regard.models import Transformer, ablate, ablation_names
 from regard.protocols import PAD
 from regard.runs.parts import fitting
 from regard.runs.prepare import Say, TextSet, read_aligned
@@ -76,7 +76,7 @@ def compare_without(
 
     Args:
         translator: A trained model.
-        patterns: As `regard.runs.parts.fitting` reads them, over the names of `regard.models.ablations`.
+        patterns: As `regard.runs.parts.fitting` reads them, over the names of `regard.models.ablation_names`.
         source: File of source lines.
         target: File of right answers.
         metrics: What to measure on translations besides; each part then costs a translation of the file.
@@ -86,7 +86,7 @@ def compare_without(
         InputError: A part or file cannot be used.
     """
     model = translator.model
-    names = list(dict.fromkeys(name for pattern in patterns for name in fitting(pattern, ablations(model))))
+    names = list(dict.fromkeys(name for pattern in patterns for name in fitting(pattern, ablation_names(model))))
     text = read_aligned(str(source), [str(target)])
     pairs = _pairs(translator, text, say)
     protocol = check({"evaluation": {"metrics": list(metrics)}}, "the command line").evaluation if metrics else None

@@ -23,7 +23,7 @@ from regard.models import (
     Transformer,
     TransformerSpec,
     ablate,
-    ablations,
+    ablation_names,
     build,
     build_classifier,
 )
@@ -67,7 +67,7 @@ def test_each_changes_the_output_or_says_why_it_cannot(spec: TransformerSpec | C
     before = output(model)
     weights = copy.deepcopy(model.state_dict())
     refused = []
-    for name in ablations(model):
+    for name in ablation_names(model):
         try:
             lacking = ablate(model, name)
         except InputError as error:
@@ -97,7 +97,7 @@ WITH_THE_SAME_NUMBERS = {
 
 
 def test_there_is_a_name_for_every_part() -> None:
-    names = ablations(made(SPEC))
+    names = ablation_names(made(SPEC))
     # per encoder layer: itself, two sublayers, H heads; per decoder layer one sublayer and its heads more
     assert len(names) == 6 + 2 * (3 + H) + 3 * (4 + 2 * H)
     assert {"encoder.layer:2.self.head:3", "decoder.layer:3.cross", "decoder.layer:1.feed-forward"} <= set(names)
@@ -107,7 +107,7 @@ def test_there_is_a_name_for_every_part() -> None:
 def test_what_lacks_something_still_decodes_step_by_step(spec: TransformerSpec) -> None:
     model = made(spec)
     source, target = torch.randint(4, V_S, (B, S)), torch.randint(4, V_T, (B, T))
-    for name in [*ablations(model)[:6], "decoder.layer:1", "decoder.layer:1.self", "decoder.layer:2.feed-forward"]:
+    for name in [*ablation_names(model)[:6], "decoder.layer:1", "decoder.layer:1.self", "decoder.layer:2.feed-forward"]:
         lacking = ablate(model, name).model
         assert isinstance(lacking, StepDecoder)
         with torch.no_grad():

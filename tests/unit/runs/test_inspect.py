@@ -16,7 +16,7 @@ from regard.cli import run
 from regard.errors import InputError
 from regard.generation import SearchOptions, beam_search
 from regard.inspection import ledger
-from regard.models import Transformer, ablate, ablations
+from regard.models import Transformer, ablate, ablation_names
 from regard.runs.align import aligned_lines
 from regard.runs.inspect import Wishes, alignment, as_json, costs_of, heads_of, page, value_lines, walk_lines
 from regard.runs.look import Look, look_at_module, look_at_text
@@ -279,7 +279,7 @@ def test_a_model_is_compared_with_and_without_its_parts(translator: Translator, 
 
 
 def test_what_a_pattern_fits() -> None:
-    names = ablations(small_model())
+    names = ablation_names(small_model())
     assert fitting("head:*", names) == [name for name in names if ".head:" in name]
     assert fitting("cross", names) == ["decoder.layer:1.cross"]
     assert fitting("decoder.*.self", names) == ["decoder.layer:1.self"]
