@@ -64,7 +64,7 @@ def translate(
     from regard.cli.machine import set_up
     from regard.cli.pauses import pauses
     from regard.data import read_lines
-    from regard.runs.train import best_device
+    from regard.runs.device import best_device
     from regard.translator import load
 
     set_up(threads, device)

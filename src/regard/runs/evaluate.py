@@ -9,9 +9,9 @@ from pathlib import Path
 from regard.errors import InputError, RecipeError
 from regard.evaluation import EvaluationOptions, Report
 from regard.evaluation import evaluate as measure
+from regard.runs.device import best_device
 from regard.runs.prepare import TextSet, read_aligned, read_set
 from regard.runs.recipe import DataOptions, check
-from regard.runs.train import best_device
 from regard.storage import write_bytes
 from regard.translator import Translator, load
 

@@ -25,6 +25,7 @@ from regard.data import (
 from regard.errors import DataError
 from regard.runs.folder import RunFolder
 from regard.runs.recipe import DataOptions, Recipe, in_folder, listed
+from regard.training.distributed import ALONE, Ranks
 
 Say = Callable[[str], None]
 """Tells the user something, outside of the results."""
@@ -89,7 +90,7 @@ class Prepared:
     valid_text: TextSet
 
 
-def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: Say) -> Prepared:
+def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: Say, ranks: Ranks = ALONE) -> Prepared:
     """Divide, tokenize, filter and batch the text of a run; what an earlier run has made of it is used again.
 
     Args:
@@ -98,6 +99,7 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
         folder: of the run.
         data: where relative paths start.
         say: told what was done.
+        ranks: the processes of the run, of which the first must have been here before the others come.
 
     Raises:
         DataError: the text cannot be used.
@@ -114,7 +116,7 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
         valid_raw, valid_rows = open_raw([valid_files], folder.cache), None
         text = read_set(options, "valid", data)
 
-    if folder.started:
+    if folder.started or not ranks.is_first:
         source, target = folder.read_tokenizers()
     else:
         made = build_tokenizers(
@@ -139,8 +141,8 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
     return Prepared(
         source,
         target,
-        _batches(recipe, corpus, shuffle=True),
-        _batches(recipe, valid, shuffle=False),
+        _batches(recipe, corpus, ranks, shuffle=True),
+        _batches(recipe, valid, ranks, shuffle=False),
         text.first(options.valid_lines),
     )
 
@@ -191,7 +193,7 @@ def _own(data: Path, vocabulary: str | None) -> str | None:
     return None if vocabulary is None else in_folder(data, vocabulary)
 
 
-def _batches(recipe: Recipe, corpus: EncodedCorpus, *, shuffle: bool) -> TokenBatches:
+def _batches(recipe: Recipe, corpus: EncodedCorpus, ranks: Ranks, *, shuffle: bool) -> TokenBatches:
     training = recipe.training
     return TokenBatches(
         corpus,
@@ -201,4 +203,6 @@ def _batches(recipe: Recipe, corpus: EncodedCorpus, *, shuffle: bool) -> TokenBa
         shuffle=shuffle,
         noise=recipe.data.noise if shuffle else None,
         workers=recipe.data.workers if shuffle else 0,
+        share=(ranks.rank, ranks.world),
+        together=training.accumulate if shuffle else ranks.world,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -11,32 +11,32 @@ import torch
 from torch import Tensor, nn
 
 from regard.protocols import Batch
-from regard.training.random_state import restore_torch
 
 
 def diagnose(
     objective: nn.Module,
-    batches: Sequence[Batch],
+    batches: Sequence[tuple[Batch, Callable[[], None]]],
     autocast: Callable[[], AbstractContextManager[object]],
-    random_state: Mapping[str, Tensor],
-) -> str:
+) -> str | None:
     """Return a sentence: the first parameter, output or gradient that is not finite, and in which examples.
 
     Args:
         objective: the module as it was when the update began.
-        batches: of that update.
+        batches: of that update, each with what seeds the generators for it, so that the same dropout falls.
         autocast: the context in which it was called.
-        random_state: torch's, of the moment when the update began, so that the same dropout falls.
+
+    Returns:
+        None when each batch alone is finite.
     """
     for name, parameter in objective.named_parameters():
         if not _finite(parameter):
             return f"the weights {name} are not finite"
-    restore_torch(random_state)
-    for batch in batches:
+    for batch, seed in batches:
+        seed()
         if fault := _first_fault(objective, batch, autocast):
             ids = ", ".join(map(str, batch.example_ids[:8])) + (", …" if len(batch.example_ids) > 8 else "")
             return f"{fault} is not finite, in a batch of the examples {ids}"
-    return "the sum of the gradients is not finite, though each batch's is"
+    return None
 
 
 def _first_fault(
@@ -64,7 +64,7 @@ def _first_fault(
         with autocast():
             loss, count = objective(batch)
         hear("the loss", loss)
-        if count and not faults:
+        if count and not faults and loss.requires_grad:
             loss.backward()
             for name, parameter in objective.named_parameters():
                 if parameter.grad is not None:

@@ -10,6 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,6 +23,7 @@ from regard.errors import InterruptedRun, RecipeError, TrainingError
 from regard.protocols import Batch, BatchSource, Observer
 from regard.storage import Sealed, lock
 from regard.training.checkpoints import Checkpoints
+from regard.training.distributed import ALONE, Ranks
 from regard.training.fingerprint import fingerprint as fingerprint_of
 from regard.training.fingerprint import refuse_changes
 from regard.training.options import TrainingOptions
@@ -47,6 +49,7 @@ def train(
     better: Better = LOWEST_LOSS,
     observers: Sequence[Observer] = (),
     fingerprint: Mapping[str, Any] | None = None,
+    ranks: Ranks = ALONE,
 ) -> Outcome:
     """Train until the options or a signal say to stop; go on from the newest checkpoint in ``folder`` if there is one.
 
@@ -63,6 +66,8 @@ def train(
         observers: told ``started`` or ``resumed``, then ``update``, ``validation``, ``saved``, and at last ``ended``.
             Each event has ``update`` and ``seconds``; only ``seconds`` differs between two equal runs.
         fingerprint: whatever else must not change between a run and its resumption, as JSON values.
+        ranks: the processes of this run, all of which call with the same arguments but for ``batches``: each gives its
+            shares of the same batches, of which some may be empty. The first alone writes and has observers.
 
     Raises:
         InterruptedRun: Ctrl-C; the state was saved.
@@ -74,7 +79,7 @@ def train(
         raise RecipeError("`patience` counts validations, but there is no validation data")
     checkpoints = Checkpoints(Path(folder) / "checkpoints")
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
-    with lock(checkpoints.folder), Signals() as signals:
+    with lock(checkpoints.folder) if ranks.is_first else nullcontext(), Signals(told_twice=ranks.world > 1) as signals:
         return _Run(
             objective=objective,
             batches=batches,
@@ -86,6 +91,7 @@ def train(
             better=better,
             observers=observers,
             fingerprint=fingerprint_of(options, fingerprint or {}),
+            ranks=ranks,
         )()
 
 
@@ -101,15 +107,18 @@ class _Run:
     better: Better
     observers: Sequence[Observer]
     fingerprint: dict[str, Any]
+    ranks: Ranks
 
     def __post_init__(self) -> None:
-        self.updater = Updater(self.objective, self.options)
+        self.updater = Updater(self.objective, self.options, self.ranks)
         self.state = State()
         self.began = time.monotonic()
 
     def __call__(self) -> Outcome:
-        self.checkpoints.recover()
-        newest = self.checkpoints.newest()
+        with self.ranks.first():
+            if self.ranks.is_first:
+                self.checkpoints.recover()
+            newest = self.checkpoints.newest()
         if newest:
             self._resume(newest)
         else:
@@ -135,9 +144,8 @@ class _Run:
         while not (reason := self._limit()):
             batch, tokens = s.batch, s.tokens
             source = iter(self.batches.epoch(s.epoch, skip=s.batch))
-            while not reason and (group := list(islice(source, self.options.accumulate))):
-                self._update(group)
-                self.signals.obey()
+            while not reason and self._update(list(islice(source, self.options.accumulate))):
+                self.signals.obey(self.ranks)
                 self._keep_up()
                 reason = self._limit()
             if reason:
@@ -148,17 +156,19 @@ class _Run:
         self._keep_up(last=True)
         return reason
 
-    def _update(self, group: Sequence[Batch]) -> None:
+    def _update(self, group: Sequence[Batch]) -> bool:
+        """Make one update; return False if no process had anything left to make it from."""
         s = self.state
         rate = self.schedule(s.update + 1)
         done = self.updater(group, number=s.update + 1, rate=rate)
-        s.batch += len(group)
+        s.batch += done.batches
         if done.applied:
             s.update += 1
             s.tokens += done.tokens
             loss = done.loss / done.tokens
             facts = {"epoch": s.epoch, "loss": loss, "tokens": done.tokens, "rate": rate}
             self._tell("update", **facts, gradient_norm=done.gradient_norm)
+        return done.batches > 0
 
     def _keep_up(self, *, last: bool = False) -> None:
         """Validate and save, if this update should and has not."""
@@ -183,9 +193,12 @@ class _Run:
             kept_random_state(),
             torch.no_grad(),
             self.updater.autocast(),
-            self.signals.at_once(),
+            self.updater.spread.gathered(),
+            # with several processes one cannot leave while the others go on
+            self.signals.at_once() if self.ranks.world == 1 else nullcontext(),
         ):
             figures = {name: float(value) for name, value in validate(self.objective).items()}
+        figures = dict(zip(figures, self.ranks.of_first(*figures.values()), strict=True))
         if self.better.metric not in figures:
             raise RecipeError(f"`metric` must be one of {', '.join(figures)}, but is {self.better.metric!r}")
         value = figures[self.better.metric]
@@ -204,7 +217,8 @@ class _Run:
     def _limit(self) -> str:
         """Return the name of the limit that is reached, or nothing."""
         s = self.state
-        reached = {"updates": s.update, "epochs": s.epoch, "minutes": self._seconds() / 60, "patience": s.since_best}
+        [seconds] = self.ranks.most(self._seconds()) if self.options.minutes else [0.0]
+        reached = {"updates": s.update, "epochs": s.epoch, "minutes": seconds / 60, "patience": s.since_best}
         return next((name for name, limit in self._limits().items() if limit and reached[name] >= limit), "")
 
     def _seconds(self) -> float:
@@ -213,6 +227,8 @@ class _Run:
     def _save(self) -> None:
         s = self.state
         s.scale, s.clean = self.updater.scale, self.updater.clean
+        if not (self.ranks.is_first or self.updater.spread.in_parts):
+            return
         content = {"state": asdict(s), "fingerprint": self.fingerprint}
         files = {
             "model.safetensors": tensor_bytes(self.objective),
@@ -222,7 +238,8 @@ class _Run:
             "clock.json": json.dumps({"seconds": self._seconds()}).encode(),
         }
         best = [update for _, update in s.best[: self.options.keep_best]]
-        self.checkpoints.save(s.update, files, keep=[*s.saved, *best])
+        if self.ranks.is_first:
+            self.checkpoints.save(s.update, files, keep=[*s.saved, *best])
 
     def _resume(self, sealed: Sealed) -> None:
         content = json.loads(sealed.read("state.json"))
@@ -236,5 +253,5 @@ class _Run:
         self._tell("resumed", validated=s.validated, **self._limits())
 
     def _tell(self, event: str, **facts: Any) -> None:
-        for observer in self.observers:
+        for observer in self.observers if self.ranks.is_first else ():
             observer(event, {"update": self.state.update, **facts, "seconds": self._seconds()})

@@ -12,7 +12,7 @@ from regard.training.schedule import Schedule, constant, cosine, inverse_sqrt, l
 
 CHANGEABLE = frozenset(
     {"updates", "epochs", "minutes", "validate_every", "save_every", "patience"}
-    | {"keep_last", "keep_best", "average", "average_count"}
+    | {"keep_last", "keep_best", "average", "average_count", "shard"}
 )
 """The options that may differ when a run is resumed: they say how long and what is kept, not what is learned.
 
@@ -51,6 +51,7 @@ class TrainingOptions:
         average_count: of how many.
         seed: of everything random.
         precision: ``fp32``, or ``bf16`` or ``fp16`` for the matrix products, with weights in fp32.
+        shard: of several processes, let each hold a part of every weight instead of all (FSDP).
     """
 
     updates: int | None = 20_000
@@ -79,6 +80,7 @@ class TrainingOptions:
     average_count: int = 5
     seed: int = 1
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    shard: bool = False
 
     def __post_init__(self) -> None:
         at_least_one = ("max_tokens", "accumulate", "validate_every", "save_every", "average_count", "keep_last")
