@@ -2,6 +2,7 @@
 
 from regard.nn.attention import MultiHeadAttention, attend, attend_plain
 from regard.nn.cache import KeysValues, KeyValueCache
+from regard.nn.dropout import Dropout, drop
 from regard.nn.embedding import Embedding, FrameMap, LeadingToken, TokenTable
 from regard.nn.feed_forward import FeedForward, GatedFeedForward
 from regard.nn.layers import DecoderLayer, EncoderLayer
@@ -24,6 +25,7 @@ __all__ = [
     "AttentionReadout",
     "Decoder",
     "DecoderLayer",
+    "Dropout",
     "Embedding",
     "Encoder",
     "EncoderLayer",
@@ -52,6 +54,7 @@ __all__ = [
     "causal_mask",
     "check_mask",
     "combine",
+    "drop",
     "lengths_from_ids",
     "padding_mask",
     "sinusoidal_table",

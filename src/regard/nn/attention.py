@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from regard.errors import ShapeError
 from regard.nn.cache import KeysValues, KeyValueCache
+from regard.nn.dropout import drop
 from regard.nn.masks import EVERYTHING, Offset, Visibility, causal_mask, combine
 from regard.nn.positions import Positions
 
@@ -58,7 +59,7 @@ def attend_plain(
         scores = scores.masked_fill(~(mask | empty), -math.inf)
         weights = scores.softmax(dim=-1).masked_fill(empty, 0.0)
     if dropout > 0:
-        weights = F.dropout(weights, dropout)
+        weights = drop(weights, dropout)
     return weights.to(v_BHSK.dtype) @ v_BHSK, weights  # a float32 bias makes float32 weights of half scores
 
 
