@@ -1,6 +1,7 @@
 """How do several processes train one module? Alone, each with all of it (DDP), or each with parts (`.sharding`).
 
-Always the gradients of all shares are summed, never averaged: losses are sums, and who holds all of them divides.
+Always the gradients of all shares are summed, never averaged: losses are sums, and who holds all of them divides. Where
+torch takes a mean over the processes, the losses are multiplied by their number.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -31,11 +31,16 @@ class Alone:
 
     def __init__(self, objective: nn.Module) -> None:
         self.module: Any = objective
+        self.factor = 1
 
     def __call__(self, batch: Batch) -> tuple[Tensor, int]:
-        """Return the loss of a share and its tokens; the backward pass from it sums over all processes."""
+        """Return the loss of a share and its tokens."""
         loss, count = self.module(batch)
         return loss, count
+
+    def backward(self, loss: Tensor) -> None:
+        """Add to the gradients those of the losses of all processes."""
+        (loss * self.factor).backward()  # type: ignore[no-untyped-call]
 
     def accumulating(self) -> AbstractContextManager[object]:
         """Return a context for shares before the last, whose gradients may wait for those of the last."""
@@ -51,12 +56,13 @@ class Copies(Alone):
 
     Args:
         objective: the module; the first process tells the others its weights.
+        ranks: the processes.
     """
 
-    def __init__(self, objective: nn.Module) -> None:
+    def __init__(self, objective: nn.Module, ranks: Ranks) -> None:
+        self.factor = ranks.world
         self.module = DistributedDataParallel(objective, gradient_as_bucket_view=True)
         self.module.broadcast_buffers = False  # the argument of this name has another one in newer versions of torch
-        self.module.register_comm_hook(None, lambda state, bucket: _sum(bucket))  # torch wants no annotation as text
 
     def accumulating(self) -> AbstractContextManager[object]:
         """Keep the gradients here until those of the last share go around."""
@@ -72,7 +78,7 @@ def spread(objective: nn.Module, ranks: Ranks, *, shard: bool) -> Alone:
         from regard.training.sharding import Parts  # torch needs a second to load what it takes
 
         return Parts(objective, ranks)
-    return Copies(objective)
+    return Copies(objective, ranks)
 
 
 @dataclass(frozen=True)
@@ -89,10 +95,3 @@ class _Nothing:
 
 
 NOTHING = _Nothing()
-
-
-def _sum(bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
-    """Sum a bucket of gradients, where torch's own hook would take the mean."""
-    done = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
-    summed: torch.futures.Future[Tensor] = done.then(lambda future: future.value()[0])
-    return summed

@@ -130,7 +130,7 @@ class Updater:
                 if batch is NOTHING:
                     loss, count = 0 * loss, 0
                 if count or self.ranks.world > 1:  # alone, nothing is lost by leaving it out
-                    (loss * self.scale).backward()  # type: ignore[no-untyped-call]
+                    self.spread.backward(loss * self.scale)
                     losses.append(loss.detach().double() if loss.device.type == "cpu" else loss.detach())
                     tokens += count
         return losses, tokens
