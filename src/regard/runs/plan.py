@@ -41,9 +41,9 @@ class Plan:
             raise RecipeError("nothing to train on: give a source and a target file, or pairs, or a recipe with [data]")
         return [files for corpus in corpora for files in corpus.files(self.data)]
 
-    def recipe(self, targets: Iterable[str]) -> tuple[Recipe, str]:
+    def recipe(self, targets: Iterable[str] | Extent) -> tuple[Recipe, str]:
         """Return the recipe in effect for these target lines, and a sentence that says what was chosen."""
-        tables, sentence = complete(self.tables, Extent.of(targets))
+        tables, sentence = complete(self.tables, targets if isinstance(targets, Extent) else Extent.of(targets))
         return check(tables, self.where), sentence
 
     def dry(self) -> tuple[Recipe, str]:

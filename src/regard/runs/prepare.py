@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -134,7 +135,8 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
             say(sentence)
         folder.keep_tokenizers(source, target)
 
-    corpus = encode_corpus(raw, source, target, folder.cache, filters=options.filters, rows=rows)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    corpus = encode_corpus(raw, source, target, folder.cache, filters=options.filters, rows=rows, workers=cores)
     say(corpus.report.sentence())
     lenient = FilterOptions(options.filters.max_source_length, options.filters.max_target_length, keep_empty=True)
     valid = encode_corpus(valid_raw, source, target, folder.cache, filters=lenient, rows=valid_rows)

@@ -11,6 +11,7 @@ from regard.data import open_raw
 from regard.errors import DataError, InterruptedRun
 from regard.models import build, spec_to_dict
 from regard.protocols import Observer
+from regard.runs.defaults import Extent
 from regard.runs.device import best_device
 from regard.runs.export import export
 from regard.runs.folder import RunFolder
@@ -94,7 +95,7 @@ def train(
             if ranks.world > 1 and any("-" in files.paths for files in asked.corpora()):
                 raise DataError("standard input can be read by one process only; give files")
             raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
-            effective, sentence = asked.recipe(raw.target_lines())
+            effective, sentence = asked.recipe(Extent(len(raw), raw.target_words, raw.target_characters))
             say(sentence)
             if ranks.is_first:
                 folder.keep_recipe(effective)

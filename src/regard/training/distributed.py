@@ -103,10 +103,11 @@ class Ranks:
 
     def blame(self, error: BaseException) -> str:
         """Leave word of what went wrong here, unless another was before; return the first fault as rank and words."""
-        assert self.store is not None
-        with _in_touch():
-            words = f"{self.rank} {error or type(error).__name__}"
-            return str(self.store.compare_set(_FAULT, "", words).decode())
+        words = f"{self.rank} {str(error) or type(error).__name__}"
+        try:
+            return words if self.store is None else str(self.store.compare_set(_FAULT, "", words).decode())
+        except RuntimeError:  # whoever kept the messages is no more
+            return words
 
     def _look(self, key: str) -> bool:
         assert self.store is not None
@@ -166,6 +167,7 @@ def joined(device: torch.device, *, limit: timedelta = TIME_LIMIT) -> Iterator[R
         if int(first) != rank:
             raise TrainingError(_told(first, world, words)) from error
         raise
+    ranks.sum()  # nobody leaves before all are done: the first may keep the messages
     dist.destroy_process_group()
 
 
