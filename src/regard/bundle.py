@@ -101,7 +101,40 @@ def load_bundle(folder: str | Path, device: str | torch.device = "cpu") -> Bundl
     """
     folder = _model_folder(Path(folder))
     sealed = open_sealed(folder)
-    path = folder / _CONFIG
+    about = _description(sealed)
+    model = _load_model(about.spec, sealed.read(_WEIGHTS), folder)
+    return Bundle(model.to(device).eval(), about.source_tokenizer, about.target_tokenizer, about.recipe)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A model folder without its weights.
+
+    Attributes:
+        spec: of the model.
+        source_tokenizer: text to source ids.
+        target_tokenizer: target ids to text; the same object when the vocabulary is joint.
+        recipe: the tables of the recipe that made it.
+    """
+
+    spec: TransformerSpec
+    source_tokenizer: TextTokenizer
+    target_tokenizer: TextTokenizer
+    recipe: Mapping[str, Any]
+
+
+def describe_bundle(folder: str | Path) -> Description:
+    """Open a model folder, or a run folder with a finished model in it, without its weights.
+
+    Raises:
+        FolderError: there is no model.
+        DamagedError: a file is not what was sealed, or files do not belong together; the message names it.
+    """
+    return _description(open_sealed(_model_folder(Path(folder))))
+
+
+def _description(sealed: Sealed) -> Description:
+    path = sealed.folder / _CONFIG
     try:
         config = json.loads(sealed.read(_CONFIG))
         version = config["format_version"]
@@ -116,10 +149,10 @@ def load_bundle(folder: str | Path, device: str | torch.device = "cpu") -> Bundl
     for side, tokenizer, size in (("source", source, spec.source_vocab), ("target", target, spec.target_vocab)):
         if len(tokenizer) != size:
             raise DamagedError(
-                f"{folder}: the {side} vocabulary has {len(tokenizer):,} entries but the model {size:,}; "
+                f"{sealed.folder}: the {side} vocabulary has {len(tokenizer):,} entries but the model {size:,}; "
                 "they are not of one training"
             )
-    return Bundle(_load_model(spec, sealed.read(_WEIGHTS), folder).to(device).eval(), source, target, recipe)
+    return Description(spec, source, target, recipe)
 
 
 def tokenizers_config(source: Tokenizer, target: Tokenizer) -> dict[str, dict[str, str]]:

@@ -26,14 +26,16 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from regard.data.columns import Array
 from regard.data.corpus import EncodedCorpus
 from regard.data.noise import NoiseOptions, NoisyExamples
 from regard.data.pair_batch import PairBatch, collate
 from regard.errors import DataError, RecipeError
 
 Indices = npt.NDArray[np.int64]
-Examples = npt.NDArray[np.int32] | npt.NDArray[np.int64]
-Widths = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+Examples = Array
+"""Numbers of examples, in 32 bits where they fit."""
+Widths = Array
 """Lengths to plan with, EOS included, in 16 bits where they fit: sorting those takes no comparisons."""
 
 

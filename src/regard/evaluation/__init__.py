@@ -1,6 +1,7 @@
 """How good outputs are: BLEU, chrF, TER, error rates, their intervals, and whether two systems differ."""
 
 from regard.evaluation.edit import LineErrorRate, TokenErrorRate, edit_distance
+from regard.evaluation.likeness import likeness
 from regard.evaluation.metric import Metric, measure
 from regard.evaluation.options import EvaluationOptions
 from regard.evaluation.report import Figure, Report, compare, evaluate
@@ -22,6 +23,7 @@ __all__ = [
     "compare",
     "edit_distance",
     "evaluate",
+    "likeness",
     "measure",
     "paired_bootstrap",
     "paired_randomisation",

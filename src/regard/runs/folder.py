@@ -37,7 +37,7 @@ _HEADER = "# Every key in effect, kept by regard for this run.\n\n"
 """Tells the recipe of a run from one that somebody wrote."""
 
 _FREE_SECTIONS = ("generation", "evaluation")
-_PATHS_OF_CORPORA = {"source", "target", "pairs"}
+_PATHS_OF_CORPORA = {"source", "target", "pairs", "nbest"}
 
 
 class RunFolder:
@@ -81,12 +81,16 @@ class RunFolder:
         Raises:
             FolderError: with every key that differs.
         """
-        if self.started and (found := changes(_compared(read_tables(self.recipe)), _compared(to_tables(recipe)))):
+        if self.started and (found := self._changes(recipe)):
             raise FolderError(
                 f"{self.path} was started with another recipe: {'; '.join(found)}. "
                 "Restore these to go on, or train in another folder"
             )
         write_bytes(self.recipe, f"{_HEADER}{dump(recipe)}".encode())
+
+    def _changes(self, recipe: Recipe) -> list[str]:
+        before, now, defaults = read_tables(self.recipe), to_tables(recipe), to_tables(Recipe())
+        return changes(_compared(before), _compared(now), _compared(defaults))
 
     def read_recipe(self) -> Recipe:
         """Return the recipe of the run that was started here.
@@ -97,6 +101,10 @@ class RunFolder:
         if not self._has_recipe():
             raise FolderError(f"{self.path} is not the folder of a run: it holds no recipe.toml of one")
         return check(read_tables(self.recipe), str(self.recipe))
+
+    def warmup(self) -> int | None:
+        """Return the warm-up of the run that was started here; None if none was."""
+        return self.read_recipe().training.warmup if self.started else None
 
     def _has_recipe(self) -> bool:
         return self.recipe.is_file() and self.recipe.read_bytes().startswith(_HEADER.encode())

@@ -13,15 +13,16 @@ from regard.models import build, spec_to_dict
 from regard.protocols import Observer
 from regard.runs.defaults import Extent
 from regard.runs.device import best_device
-from regard.runs.export import export
+from regard.runs.export import export_as_asked
 from regard.runs.folder import RunFolder
+from regard.runs.inherit import inherit_weights
 from regard.runs.plan import plan
-from regard.runs.prepare import Say, prepare, say_nothing, say_on_stderr
-from regard.runs.recipe import Recipe
+from regard.runs.prepare import prepare, say_nothing, say_on_stderr
 from regard.runs.validation import Validation
-from regard.training import Outcome, Seq2SeqObjective
+from regard.training import Outcome, Seq2SeqObjective, TrainingOptions
 from regard.training import train as train_module
 from regard.training.distributed import joined
+from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
 from regard.translator import Translator, load
 
@@ -40,6 +41,7 @@ def train(
     epochs: int | None = None,
     minutes: float | None = None,
     seed: int | None = None,
+    init: str | Path | None = None,
     device: str = "auto",
     quiet: bool = False,
     observers: Sequence[Observer] = (),
@@ -62,6 +64,7 @@ def train(
         epochs: stop after so many passes over the text.
         minutes: stop after so many minutes, summed over all calls that went on with this run.
         seed: of everything random.
+        init: a model folder to start from, with its vocabulary; see ``training.init`` of a recipe.
         device: ``cpu``, ``cuda``, ``mps``; ``auto`` takes the first that is there, from the end.
         quiet: say nothing on stderr: neither what is chosen nor how it goes.
         observers: told of updates, validations and checkpoints as they happen, beside the log of the run.
@@ -83,6 +86,7 @@ def train(
         epochs=epochs,
         minutes=minutes,
         seed=seed,
+        init=init,
     )
     asked.corpora()  # nothing is written for a recipe without text
     folder = RunFolder(out or Path("runs") / asked.name)
@@ -94,8 +98,12 @@ def train(
                 folder.claim()
             if ranks.world > 1 and any("-" in files.paths for files in asked.corpora()):
                 raise DataError("standard input can be read by one process only; give files")
+            say(f"reading {asked.files_in_words()} …")
             raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
-            effective, sentence = asked.recipe(Extent(len(raw), raw.target_words, raw.target_characters))
+            for sentence in asked.corpora_in_words(raw):
+                say(sentence)
+            extent = Extent(len(raw), raw.target_words, raw.target_characters)
+            effective, sentence = asked.recipe(extent, warmup=folder.warmup())
             say(sentence)
             if ranks.is_first:
                 folder.keep_recipe(effective)
@@ -108,6 +116,11 @@ def train(
         say(f"{parameters:,} parameters; the run is kept in {folder.path}")
         if ranks.world > 1:
             say(f"{ranks.world} processes share every update")
+        if effective.training.init is not None and not folder.started:
+            tokenizers = prepared.source_tokenizer, prepared.target_tokenizer
+            say(inherit_weights(model, *tokenizers, effective.training.init))
+        if frozen := freeze(model, effective.training.freeze):
+            say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
         validation = Validation(prepared, effective.evaluation, effective.generation, ranks)
         stopped = None
         try:
@@ -123,29 +136,22 @@ def train(
                 fingerprint={"training_text": raw.key[:16], "model": spec_to_dict(spec)},
                 ranks=ranks,
             )
-            say(_ending(outcome))
+            say(_ending(outcome, effective.training))
         except InterruptedRun as interrupted:
             stopped = interrupted
         with ranks.first():
             if ranks.is_first:
-                _finish(folder, effective, say)
+                say(f"{folder.model}: {export_as_asked(folder)}")
         if stopped:
             raise stopped
     return load(folder.model, chosen)
 
 
-def _finish(folder: RunFolder, recipe: Recipe, say: Say) -> None:
-    """Write the model folder from the checkpoints that the recipe asks for."""
-    options = recipe.training
-    if options.average == "none":
-        updates = export(folder, "best" if options.keep_best else "last", 1)
-    else:
-        updates = export(folder, options.average, options.average_count)
-    say(f"model of update {', '.join(f'{update:,}' for update in updates)} in {folder.model}")
-
-
-def _ending(outcome: Outcome) -> str:
+def _ending(outcome: Outcome, options: TrainingOptions) -> str:
     after = f"after update {outcome.update:,} and {outcome.seconds / 60:.1f} minutes"
+    if outcome.finished and outcome.update == outcome.began_at:
+        limit = f"`{outcome.reason}` = {getattr(options, outcome.reason):g}"
+        return f"nothing to do: this run reached {limit} before, {after}; raise it to go on, or train in another folder"
     match outcome.reason:
         case "terminated":
             return f"asked to stop {after}; everything is saved: the same command goes on from there"

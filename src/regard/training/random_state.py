@@ -19,13 +19,9 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)  # every device
 
 
-def seed_torch(*key: int) -> None:
-    """Start torch's generators, which dropout draws from, at a place of their own for these numbers, in this order.
-
-    Whoever comes here with the same numbers draws the same, in any process and after any resumption.
-    """
-    words = np.random.SeedSequence([number % 2**64 for number in key]).generate_state(1, np.uint64)
-    torch.manual_seed(int(words[0]))
+def seed_of(*key: int) -> int:
+    """Return a seed that these numbers, in this order, have to themselves."""
+    return int(np.random.SeedSequence([number % 2**64 for number in key]).generate_state(1, np.uint64)[0])
 
 
 def random_state() -> dict[str, Tensor]:

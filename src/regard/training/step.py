@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import TrainingError
 from regard.protocols import Batch
-from regard.training.diagnosis import diagnose
+from regard.training.diagnosis import NotFiniteError, diagnose
 from regard.training.distributed import ALONE, Ranks
 from regard.training.options import TrainingOptions
 from regard.training.parallel import NOTHING, spread
-from regard.training.random_state import seed_torch
+from regard.training.random_state import seed_of
 from regard.training.weights import like, whole
+
+NORMS_EVERY = 20
+"""Updates between two looks at how far the weights moved, which costs a copy of them."""
 
 _FIRST_SCALE, _LAST_SCALE, _SCALE_PATIENCE = 2.0**10, 2.0**-20, 2000
 
@@ -33,6 +35,7 @@ class Update:
         gradient_norm: length of the gradient of the mean loss, before clipping.
         applied: whether the weights changed; not when there was no token, or float16 overflowed.
         batches: how many they were, that is, as many as the process with most had.
+        norms: of some updates: ``update_norm``, how far all weights moved together, and ``weight_norm``, their length.
     """
 
     loss: float
@@ -40,6 +43,7 @@ class Update:
     gradient_norm: float
     applied: bool
     batches: int
+    norms: Mapping[str, float] = field(default_factory=dict)
 
 
 class Updater:
@@ -84,7 +88,7 @@ class Updater:
             rate: the learning rate.
 
         Raises:
-            TrainingError: a loss or gradient is not finite. The weights are as they were.
+            NotFiniteError: a loss or gradient is not finite. The weights are as they were.
         """
         self.optimizer.zero_grad(set_to_none=True)
         shares = [(index, batch) for index, batch in enumerate(batches) if len(batch.example_ids)]
@@ -107,23 +111,29 @@ class Updater:
                 self.scale, self.clean = self.scale / 2, 0
                 return Update(total, tokens, norm, applied=False, batches=together)
             wider = "" if self.precision == "fp32" else ", or `precision` = 'fp32'"
-            raise TrainingError(
-                f"update {number} was not made: {self._fault(number, shares)}. The last checkpoint is whole; a new run "
-                f"with a lower `learning_rate` or a longer `warmup`{wider} may get further"
+            seeds = [self._seed(number, index, batch) for index, batch in enumerate(batches)]
+            where, is_here = self._fault(batches, seeds)
+            raise NotFiniteError(
+                f"update {number} was not made: {where}. The last checkpoint is whole; a new run with a lower "
+                f"`learning_rate` or a longer `warmup`{wider} may get further",
+                number,
+                where,
+                seeds,
+                is_here=is_here,
             )
         clip = min(1.0, self.clip_norm / norm) if self.clip_norm and norm else 1.0
         torch._foreach_mul_(gradients, clip / (tokens * self.scale))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self.optimizer.step()
+        norms = self._measured_step() if number % NORMS_EVERY == 1 else self._step()
         self._grow()
-        return Update(total, tokens, norm, applied=True, batches=together)
+        return Update(total, tokens, norm, applied=True, batches=together, norms=norms)
 
     def _backward(self, number: int, shares: Sequence[tuple[int, Batch]]) -> tuple[list[Tensor], int]:
         """Add up the gradients of all shares, those of other processes too; return the losses and tokens of these."""
         losses, tokens = [], 0
         for turn, (index, batch) in enumerate(shares, start=1):
-            self._seed(number, index, batch)
+            torch.manual_seed(self._seed(number, index, batch))
             with self.spread.accumulating() if turn < len(shares) else nullcontext():
                 with self.autocast():
                     loss, count = self.spread(batch)
@@ -135,17 +145,30 @@ class Updater:
                     tokens += count
         return losses, tokens
 
-    def _seed(self, number: int, index: int, batch: Batch) -> None:
-        """Let dropout depend on the update and the batch alone: not on what was drawn before, nor on who draws."""
-        seed_torch(self.seed, number, index, batch.example_ids[0])
+    def _seed(self, number: int, index: int, batch: Batch) -> int:
+        """Return where dropout starts: by update and batch, whatever was drawn before and whoever draws."""
+        return seed_of(self.seed, number, index, *batch.example_ids[:1])
 
-    def _fault(self, number: int, shares: Sequence[tuple[int, Batch]]) -> str:
-        """Say where the number that is not finite came from, whichever process it was."""
-        draws = [(batch, partial(self._seed, number, index, batch)) for index, batch in shares]
+    def _fault(self, batches: Sequence[Batch], seeds: Sequence[int]) -> tuple[str, bool]:
+        """Say where the number that is not finite came from, and whether it was in this process."""
         with self.spread.gathered(), torch.set_grad_enabled(not self.spread.in_parts):
-            found = diagnose(self.objective, draws, self.autocast)
-        everywhere = [fault for [fault] in self.ranks.gather([found or ""]) if fault]
-        return everywhere[0] if everywhere else "the sum of the gradients is not finite, though each batch's is"
+            found = diagnose(self.objective, batches, self.autocast, seeds)
+        everywhere = [fault for [fault] in self.ranks.gather([found or ""])]
+        guilty = next((rank for rank, fault in enumerate(everywhere) if fault), 0)
+        where = everywhere[guilty] or "the sum of the gradients is not finite, though each batch's is"
+        return where, guilty == self.ranks.rank
+
+    def _step(self) -> dict[str, float]:
+        self.optimizer.step()
+        return {}
+
+    def _measured_step(self) -> dict[str, float]:
+        before = [parameter.detach().clone() for parameter in self.parameters]
+        self.optimizer.step()
+        after = [parameter.detach() for parameter in self.parameters]
+        moved = list(torch._foreach_sub(after, before))
+        moved_by, length = torch.stack([_length(moved), _length(after)]).tolist()
+        return {"update_norm": moved_by, "weight_norm": length}
 
     def memory(self) -> dict[str, Tensor]:
         """Return what the optimiser remembers, as ``parameter name.quantity``."""
