@@ -23,6 +23,7 @@ from regard.errors import InterruptedRun, RecipeError, TrainingError
 from regard.protocols import Batch, BatchSource, Observer
 from regard.storage import Sealed, lock
 from regard.training.checkpoints import EMA, Checkpoints
+from regard.training.compiled import Compiled
 from regard.training.diagnosis import NotFiniteError
 from regard.training.distributed import ALONE, Ranks
 from regard.training.ema import MovingAverage
@@ -30,6 +31,7 @@ from regard.training.failure import keep_failure
 from regard.training.fingerprint import fingerprint as fingerprint_of
 from regard.training.fingerprint import refuse_changes
 from regard.training.options import TrainingOptions
+from regard.training.precision import products
 from regard.training.random_state import kept_random_state, random_state, restore, seed_all
 from regard.training.schedule import Schedule
 from regard.training.signals import Signals, StopRequest
@@ -67,7 +69,8 @@ def train(
             left at any point by a signal, and draws no random number that training would have drawn.
         better: which of the figures decides.
         observers: told ``started`` or ``resumed``, then ``update``, ``validating``, ``validation``, ``saved``, and at
-            last ``ended``. Each event has ``update`` and ``seconds``; only ``seconds`` differs between two equal runs.
+            last ``ended``; ``notice`` has ``words`` for people. Each event has ``update`` and ``seconds``; only
+            ``seconds`` differs between two equal runs.
         fingerprint: whatever else must not change between a run and its resumption, as JSON values.
         ranks: the processes of this run, all of which call with the same arguments but for ``batches``: each gives its
             shares of the same batches, of which some may be empty. The first alone writes and has observers.
@@ -83,7 +86,11 @@ def train(
         raise RecipeError("`patience` counts validations, but there is no validation data")
     checkpoints = Checkpoints(Path(folder) / "checkpoints")
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
-    with lock(checkpoints.folder) if ranks.is_first else nullcontext(), Signals(told_twice=ranks.world > 1) as signals:
+    with (
+        lock(checkpoints.folder) if ranks.is_first else nullcontext(),
+        Signals(told_twice=ranks.world > 1) as signals,
+        products(options.precision),
+    ):
         return _Run(
             objective=objective,
             batches=batches,
@@ -115,6 +122,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.updater = Updater(self.objective, self.options, self.ranks)
+        self.compiled = Compiled(self.objective, self._notice) if self.options.compile else None
         self.ema = MovingAverage(self.objective, self.options.ema) if self.options.ema else None
         self.state = State()
         self.validation_seconds = 0.0  # of the longest so far: so much is left of `minutes` for the last one
@@ -133,7 +141,8 @@ class _Run:
         self.objective.train()
         reason, began_at = "failed", self.state.update
         try:
-            reason = self._go_on()
+            with self.compiled or nullcontext():
+                reason = self._go_on()
         except StopRequest as request:
             reason = request.reason
             self._save()
@@ -181,6 +190,8 @@ class _Run:
             facts = {"epoch": s.epoch, "loss": loss, "tokens": done.tokens, "rate": rate}
             if self.ema:
                 self.ema.update(s.update)
+            if self.compiled:
+                self.compiled.count_update()
             self._tell("update", **facts, gradient_norm=done.gradient_norm, **done.norms)
         return done.batches > 0
 
@@ -273,6 +284,9 @@ class _Run:
         self.updater.scale, self.updater.clean = s.scale, s.clean
         restore(from_bytes(sealed.read("random.safetensors")))
         self._tell("resumed", validated=s.validated, **self._limits())
+
+    def _notice(self, words: str) -> None:
+        self._tell("notice", words=words)
 
     def _tell(self, event: str, **facts: Any) -> None:
         for observer in self.observers if self.ranks.is_first else ():

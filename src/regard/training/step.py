@@ -74,7 +74,7 @@ class Updater:
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context in which the model is called."""
-        if self.precision == "fp32":
+        if self.precision in ("fp32", "tf32"):
             return nullcontext()
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float16
         return torch.autocast(self.parameters[0].device.type, dtype=dtype)
@@ -110,7 +110,7 @@ class Updater:
             if self.precision == "fp16" and math.isfinite(total) and self.scale > _LAST_SCALE:
                 self.scale, self.clean = self.scale / 2, 0
                 return Update(total, tokens, norm, applied=False, batches=together)
-            wider = "" if self.precision == "fp32" else ", or `precision` = 'fp32'"
+            wider = "" if self.precision in ("fp32", "tf32") else ", or `precision` = 'fp32'"
             seeds = [self._seed(number, index, batch) for index, batch in enumerate(batches)]
             where, is_here = self._fault(batches, seeds)
             raise NotFiniteError(
