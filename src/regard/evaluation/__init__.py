@@ -1,11 +1,13 @@
 """How good outputs are: BLEU, chrF, TER, error rates, their intervals, and whether two systems differ."""
 
 from regard.evaluation.edit import LineErrorRate, TokenErrorRate, edit_distance
+from regard.evaluation.likeness import likeness
 from regard.evaluation.metric import Metric, measure
 from regard.evaluation.options import EvaluationOptions
 from regard.evaluation.report import Figure, Report, compare, evaluate
 from regard.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomisation
 from regard.evaluation.text import Bleu, ChrF, ExactMatch, Ter
+from regard.evaluation.worst import Line, worst
 
 __all__ = [
     "Bleu",
@@ -13,6 +15,7 @@ __all__ = [
     "EvaluationOptions",
     "ExactMatch",
     "Figure",
+    "Line",
     "LineErrorRate",
     "Metric",
     "Report",
@@ -22,7 +25,9 @@ __all__ = [
     "compare",
     "edit_distance",
     "evaluate",
+    "likeness",
     "measure",
     "paired_bootstrap",
     "paired_randomisation",
+    "worst",
 ]
