@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from regard.errors import InputError
 from regard.inspection.figures import range_curve
 from regard.runs.plan import Plan
 from regard.runs.prepare import Say
 from regard.runs.rehearsal import rehearsal
-from regard.training.rate_range import RatePoint, rate_range, suggested_rate
+from regard.training.rate_range import HIGHEST, LOWEST, UPDATES, RatePoint, rate_range, suggested_rate
 
 _ROWS = 25
 
@@ -24,15 +25,13 @@ def rate_test(asked: Plan, *, picture: str | Path | None = None, device: str = "
         say: told meanwhile what is read and done.
 
     Raises:
+        InputError: a picture is wanted in a format that there is not.
         MissingExtraError: a picture is wanted, and matplotlib is not installed.
     """
     with rehearsal(asked, device, say) as setting:
-        say("trying 100 rates, from 1e-06 to 1 …")
+        say(f"trying {UPDATES} rates, from {LOWEST:g} to {HIGHEST:g} …")
         points = rate_range(setting.objective, setting.batches(), setting.recipe.training)
     suggested = suggested_rate(points)
-    if picture is not None:
-        drawn = range_curve([point.rate for point in points], [point.loss for point in points], suggested)
-        drawn.savefig(picture)
     yield "rate        loss"
     yield from map(_row, points[:: max(1, -(-len(points) // _ROWS))])
     yield ""
@@ -41,6 +40,16 @@ def rate_test(asked: Plan, *, picture: str | Path | None = None, device: str = "
     else:
         given = setting.recipe.training.learning_rate
         yield f"suggested: learning_rate = {suggested:.1e}, the highest of a schedule; the recipe has {given:.1e}"
+    if picture is not None:
+        _draw(points, suggested, picture)
+
+
+def _draw(points: Sequence[RatePoint], suggested: float | None, picture: str | Path) -> None:
+    drawn = range_curve([point.rate for point in points], [point.loss for point in points], suggested)
+    try:
+        drawn.savefig(picture)
+    except ValueError:  # what matplotlib says to an ending that it does not know
+        raise InputError(f"{picture}: not a kind of picture that can be drawn; name a .png, .svg or .pdf") from None
 
 
 def _row(point: RatePoint) -> str:

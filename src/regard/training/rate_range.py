@@ -19,6 +19,7 @@ from regard.training.diagnosis import NotFiniteError
 from regard.training.options import TrainingOptions
 from regard.training.step import Updater
 
+LOWEST, HIGHEST, UPDATES = 1e-6, 1.0, 100
 _MEMORY = 0.9  # share of the running mean that an update keeps
 _TOO_MUCH = 1.3  # times the lowest mean loss: then it is over
 
@@ -41,9 +42,9 @@ def rate_range(
     batches: Iterable[Batch],
     options: TrainingOptions,
     *,
-    lowest: float = 1e-6,
-    highest: float = 1.0,
-    updates: int = 100,
+    lowest: float = LOWEST,
+    highest: float = HIGHEST,
+    updates: int = UPDATES,
 ) -> list[RatePoint]:
     """Train at rising rates, and return a point per update; it ends early when the loss is 1.3 times its lowest.
 

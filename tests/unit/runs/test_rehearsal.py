@@ -75,6 +75,9 @@ def test_a_range_test(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"suggested: learning_rate = [\d.]+e-\d+, .* the recipe has 1.0e-02\n", told.out)
     assert told.err == ""
     assert run(["train", "recipe.toml", "--plot", "rates.svg"]) == 2
+    assert run(["train", "recipe.toml", "--lr-range", "--plot", "rates.x", "-q"]) == 2
+    told = capsys.readouterr()
+    assert "suggested" in told.out and "rates.x: not a kind of picture" in told.err
 
 
 def test_a_failed_update_is_replayed(
