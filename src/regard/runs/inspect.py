@@ -41,11 +41,11 @@ from regard.inspection.report import (
 from regard.inspection.report.attention import MAX_TOKENS
 from regard.models import Transformer
 from regard.protocols import BOS
+from regard.runs.device import best_device
 from regard.runs.look import Attention, Look, look_at_module, look_at_text
 from regard.runs.parts import fitting
 from regard.runs.prepare import Say
 from regard.runs.subjects import is_code, made
-from regard.runs.train import best_device
 from regard.storage import write_bytes
 from regard.training import evaluation_mode
 from regard.translator import load

@@ -12,12 +12,12 @@ import torch
 
 from regard.data import PairBatch, open_raw
 from regard.models import Transformer, build
+from regard.runs.device import best_device
 from regard.runs.folder import RunFolder
 from regard.runs.inherit import inherit_weights
 from regard.runs.plan import Plan
 from regard.runs.prepare import Prepared, Say, prepare
 from regard.runs.recipe import Recipe
-from regard.runs.train import best_device
 from regard.training import Seq2SeqObjective
 from regard.training.freeze import freeze
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from regard.errors import FolderError
 from regard.models import build
 from regard.protocols import PAD
+from regard.runs.device import best_device
 from regard.runs.folder import RunFolder
-from regard.runs.train import best_device
 from regard.training import Seq2SeqObjective
 from regard.training.failure import Reading, read_failure, replay
 from regard.training.freeze import freeze
