@@ -105,7 +105,7 @@ def _examples(prepared: Prepared) -> str:
     number = min(_SHOWN, len(prepared.corpus))
     told = []
     for example in np.linspace(0, len(prepared.corpus) - 1, number).astype(np.int64):
-        batch = prepared.batches.make(0, np.array([example]))
+        batch = prepared.batches.make(0, np.array([example]), slice(None))
         source, target = prepared.corpus.pair(int(example))
         rows = (
             ("source", batch.source, prepared.source_tokenizer),
