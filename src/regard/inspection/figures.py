@@ -136,6 +136,20 @@ def learning_curves(events: Iterable[Mapping[str, Any]], *, title: str = "") -> 
     return figure
 
 
+def range_curve(rates: Sequence[float], losses: Sequence[float], suggested: float | None = None) -> Figure:
+    """Return the losses of a learning-rate range test over their rates, and the suggested rate as a line."""
+    with _canvas(6, 3.6) as (figure, new):
+        axes = new(1, 1, 1)
+        axes.plot(rates, losses, color=COLOURS[0])
+        axes.set_xscale("log")
+        axes.set_xlabel("learning rate")
+        axes.set_ylabel("loss per token")
+        if suggested is not None:
+            axes.axvline(suggested, color=COLOURS[1], linestyle=DASHES[1], label=f"suggested: {suggested:.1e}")
+            axes.legend()
+    return figure
+
+
 def rate_curves(schedules: Mapping[str, Callable[[int], float]], updates: int, *, title: str = "") -> Figure:
     """Return learning rates over ``updates`` steps, one line per named schedule (step from 1 → rate)."""
     steps = range(1, updates + 1, max(1, updates // 1000))
