@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import average, demo, doctor, evaluate, inspect, reseal, train, translate, verify
+from regard.cli import ablate, average, demo, doctor, evaluate, inspect, reseal, train, translate, verify
 from regard.errors import RegardError
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ for verb in (
     evaluate.evaluate,
     inspect.inspect,
     verify.verify,
+    ablate.ablate,
     average.average,
     demo.demo,
     doctor.doctor,
