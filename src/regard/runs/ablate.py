@@ -22,6 +22,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from regard.data import open_raw
 from regard.errors import FolderError, InputError, InterruptedRun, MissingExtraError, RecipeError
 from regard.inspection import draw_table
@@ -229,7 +231,7 @@ def _figures(translator: Translator, recipe: Path, folder: RunFolder, data: Path
         prepare(effective, raw, folder, data, say_nothing), effective.evaluation, effective.generation
     )
     objective = Seq2SeqObjective(translator.model, effective.training.label_smoothing)
-    with evaluation_mode(objective):
+    with torch.no_grad(), evaluation_mode(objective):
         figures = dict(validation(objective))
     if set_files(effective.data, "test", data) is not None:
         report = evaluate(translator, data=data)
