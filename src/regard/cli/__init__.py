@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import ablate, average, demo, doctor, evaluate, inspect, reseal, train, translate, verify
+from regard.cli import ablate, average, demo, doctor, evaluate, inspect, reseal, score, train, translate, verify
 from regard.errors import RegardError
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ for verb in (
     train.train,
     translate.translate,
     evaluate.evaluate,
+    score.score,
     inspect.inspect,
     verify.verify,
     ablate.ablate,

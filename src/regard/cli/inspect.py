@@ -84,7 +84,7 @@ def inspect(
     say = say_nothing if quiet else say_on_stderr
     if files:
         from regard.runs.align import aligned_lines
-        from regard.runs.train import best_device
+        from regard.runs.device import best_device
         from regard.runs.without import compare_without, comparison_lines
         from regard.translator import load
 

@@ -234,7 +234,7 @@ def _figures(translator: Translator, recipe: Path, folder: RunFolder, data: Path
     with torch.no_grad(), evaluation_mode(objective):
         figures = dict(validation(objective))
     if set_files(effective.data, "test", data) is not None:
-        report = evaluate(translator, data=data)
+        report = evaluate(translator, data=data).first
         figures |= {f"test.{figure.name}": figure.value for figure in report.figures}
     return figures
 

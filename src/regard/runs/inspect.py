@@ -27,11 +27,11 @@ from regard.inspection.report import (
 from regard.inspection.report.attention import MAX_TOKENS
 from regard.models import Transformer
 from regard.runs.costs import Costs, Sizes, cost_lines, costs_of
+from regard.runs.device import best_device
 from regard.runs.heads import alignment, heads_of
 from regard.runs.look import Look, look_at_module, look_at_text
 from regard.runs.prepare import Say
 from regard.runs.subjects import is_code, made
-from regard.runs.train import best_device
 from regard.storage import write_bytes
 from regard.translator import load
 
