@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import average, demo, doctor, evaluate, inspect, reseal, score, train, translate, verify
+from regard.cli import ablate, average, demo, doctor, evaluate, inspect, reseal, score, train, translate, verify
 from regard.errors import RegardError
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ for verb in (
     score.score,
     inspect.inspect,
     verify.verify,
+    ablate.ablate,
     average.average,
     demo.demo,
     doctor.doctor,

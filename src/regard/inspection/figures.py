@@ -8,7 +8,9 @@ Axes: N layers, H heads, Lq queries, Lk keys, L positions, D width, C classes.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
@@ -202,6 +204,45 @@ def confusion_matrix(counts: Sequence[Sequence[int]], labels: Sequence[str], *, 
         axes.set_title(title)
         figure.colorbar(image, ax=axes, label="share of the true class", shrink=0.8)
     return figure
+
+
+def compared_variants(figures: Mapping[str, Mapping[str, Sequence[float]]], *, title: str = "") -> Figure:
+    """Return a panel per figure: variants down, a dot for each seed, a line through their mean.
+
+    Args:
+        figures: Name of the figure → name of the variant → its value with each seed; what is not finite is not drawn.
+        title: Above all panels.
+
+    Raises:
+        InputError: There is nothing to draw.
+    """
+    if not figures:
+        raise InputError("there is no figure to compare; train first")
+    names = list(next(iter(figures.values())))
+    with _canvas(2.5 + 2.6 * len(figures), 1.4 + 0.42 * len(names)) as (figure, new):
+        for panel, (name, by_variant) in enumerate(figures.items(), 1):
+            axes = new(1, len(figures), panel)
+            for row, (variant, colour) in enumerate(zip(names, cycle(COLOURS), strict=False)):
+                values = [value for value in by_variant.get(variant, ()) if math.isfinite(value)]
+                axes.plot(values, [row] * len(values), "o", color=colour, ms=5, alpha=0.7, clip_on=False)
+                if values:
+                    mean = sum(values) / len(values)
+                    axes.plot([mean, mean], [row - 0.3, row + 0.3], color=colour, linewidth=2)
+            axes.set_ylim(len(names) - 0.5, -0.5)
+            _label(axes.set_yticks, names if panel == 1 else [""] * len(names))
+            axes.set_xlabel(name)
+            axes.margins(x=0.15)
+            axes.locator_params(axis="x", nbins=4)
+            axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+        figure.suptitle(title)
+    return figure
+
+
+def image_bytes(figure: Figure) -> bytes:
+    """Return a figure as PNG."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
 
 
 @contextmanager
