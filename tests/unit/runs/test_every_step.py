@@ -5,6 +5,7 @@ With all that is random: dropout, subword sampling, word dropout; accumulation, 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -85,9 +86,10 @@ def run(corpus, folder: Path, *, workers: int, stop: int = 0) -> tuple[str, list
     return outcome.reason, batches.given
 
 
+@functools.cache
 def budget(corpus) -> int:  # type: ignore[no-untyped-def]
     """Tokens in a batch that make 60 updates of three epochs, the last of some from one batch alone."""
-    for tokens in range(50, 400):
+    for tokens in range(60, 400, 2):
         source = TokenBatches(corpus, max_tokens=tokens, noise=NOISE, seed=5)
         counts = [source.num_batches(epoch) for epoch in range(3)]
         if [-(-count // 2) for count in counts] == [20] * 3 and 39 in counts:
