@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import average, demo, doctor, evaluate, reseal, train, translate, verify
+from regard.cli import average, demo, doctor, evaluate, inspect, reseal, score, train, translate, verify
 from regard.errors import InterruptedRun, RegardError
 
 app = typer.Typer(
@@ -33,6 +33,8 @@ for verb in (
     train.train,
     translate.translate,
     evaluate.evaluate,
+    score.score,
+    inspect.inspect,
     verify.verify,
     average.average,
     demo.demo,
