@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
 WARM_UP = 20
 """Updates in which graphs are made freely; lengths with and without padding, for one, have different ones."""
@@ -57,7 +57,8 @@ class Compiled:
     @staticmethod
     def paused() -> AbstractContextManager[object]:
         """Return a context in which nothing is compiled: for validation, which would want graphs of its own."""
-        return torch.compiler.set_stance("force_eager")
+        stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+        return stance
 
     def __enter__(self) -> Compiled:
         from torch._dynamo import lookup_backend
@@ -73,7 +74,7 @@ class Compiled:
         torch.compiler.set_stance("default")
         delattr(self.objective, self.method)  # what the class has comes to light again
 
-    def _make(self, graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
+    def _make(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Make one graph into code; where that fails it runs as it is."""
         self.graphs += 1
         try:
