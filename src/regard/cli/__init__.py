@@ -17,7 +17,7 @@ import typer
 
 from regard import __version__
 from regard.cli import ablate, average, demo, doctor, evaluate, inspect, reseal, score, train, translate, verify
-from regard.errors import RegardError
+from regard.errors import InterruptedRun, RegardError
 
 app = typer.Typer(
     add_completion=False,
@@ -71,7 +71,8 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except RegardError as error:
         _trace(arguments)
-        _say(str(error))
+        if not (isinstance(error, InterruptedRun) and os.environ.get("RANK", "0") != "0"):  # the first process says it
+            _say(str(error))
         return error.exit_code
     except OSError as error:  # a full disk, a folder without the right to write
         _trace(arguments)

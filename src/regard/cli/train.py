@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -74,6 +75,7 @@ def train(
 
     The text is given as two files, as a file of pairs, or by a recipe. The same command goes on with a stopped run.
     """
+    quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
     if valid is not None and valid_pairs is not None:
         raise typer.BadParameter("give --valid or --valid-pairs, not both", param_hint="--valid")
     if plot is not None and not lr_range:
