@@ -1,5 +1,6 @@
-"""How good outputs are: BLEU, chrF, TER, error rates, their intervals, and whether two systems differ."""
+"""How good outputs are: BLEU, chrF, TER, error rates, their intervals, whether two systems differ; and classes."""
 
+from regard.evaluation.classification import ClassificationReport, classification_report
 from regard.evaluation.edit import LineErrorRate, TokenErrorRate, edit_distance
 from regard.evaluation.metric import Metric, measure
 from regard.evaluation.options import EvaluationOptions
@@ -10,6 +11,7 @@ from regard.evaluation.text import Bleu, ChrF, ExactMatch, Ter
 __all__ = [
     "Bleu",
     "ChrF",
+    "ClassificationReport",
     "EvaluationOptions",
     "ExactMatch",
     "Figure",
@@ -19,6 +21,7 @@ __all__ = [
     "Ter",
     "TokenErrorRate",
     "bootstrap_interval",
+    "classification_report",
     "compare",
     "edit_distance",
     "evaluate",

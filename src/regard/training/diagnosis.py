@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.protocols import Batch
 from regard.training.random_state import restore_torch
 
 
 def diagnose(
     objective: nn.Module,
-    batches: Sequence[Batch],
+    batches: Sequence[Any],
     autocast: Callable[[], AbstractContextManager[object]],
     random_state: Mapping[str, Tensor],
 ) -> str:
@@ -40,7 +39,7 @@ def diagnose(
 
 
 def _first_fault(
-    objective: nn.Module, batch: Batch, autocast: Callable[[], AbstractContextManager[object]]
+    objective: nn.Module, batch: Any, autocast: Callable[[], AbstractContextManager[object]]
 ) -> str | None:
     faults: list[str] = []
 

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from regard.errors import InterruptedRun, RecipeError, TrainingError
-from regard.protocols import Batch, BatchSource, Observer
+from regard.protocols import BatchSource, Observer
 from regard.storage import Sealed, lock
 from regard.training.checkpoints import Checkpoints
 from regard.training.fingerprint import fingerprint as fingerprint_of
@@ -38,7 +38,7 @@ Validate = Callable[[nn.Module], Mapping[str, float]]
 
 def train(
     objective: nn.Module,
-    batches: BatchSource[Batch],
+    batches: BatchSource[Any],
     options: TrainingOptions,
     *,
     folder: str | Path,
@@ -92,7 +92,7 @@ def train(
 @dataclass(kw_only=True)
 class _Run:
     objective: nn.Module
-    batches: BatchSource[Batch]
+    batches: BatchSource[Any]
     options: TrainingOptions
     checkpoints: Checkpoints
     signals: Signals
@@ -148,7 +148,7 @@ class _Run:
         self._keep_up(last=True)
         return reason
 
-    def _update(self, group: Sequence[Batch]) -> None:
+    def _update(self, group: Sequence[Any]) -> None:
         s = self.state
         rate = self.schedule(s.update + 1)
         done = self.updater(group, number=s.update + 1, rate=rate)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import TrainingError
-from regard.protocols import Batch
 from regard.training.diagnosis import diagnose
 from regard.training.options import TrainingOptions
 from regard.training.random_state import torch_random_state
@@ -65,7 +65,7 @@ class Updater:
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float16
         return torch.autocast(self.parameters[0].device.type, dtype=dtype)
 
-    def __call__(self, batches: Sequence[Batch], *, number: int, rate: float) -> Update:
+    def __call__(self, batches: Sequence[Any], *, number: int, rate: float) -> Update:
         """Change the weights once, by the gradient of the mean loss over all tokens of ``batches``.
 
         Args:
