@@ -174,6 +174,14 @@ def model_folder(folder: str | Path) -> Path:
     raise FolderError(f"{folder} is not a model folder: it holds no {_CONFIG}")
 
 
+def is_classifier(folder: str | Path) -> bool:
+    """Whether a model or run folder holds a classifier of signals; False too for what cannot be read."""
+    try:
+        return "classes" in json.loads((model_folder(folder) / _CONFIG).read_bytes())
+    except (FolderError, OSError, ValueError, TypeError):
+        return False
+
+
 def check_version(config: Mapping[str, Any], path: Path) -> None:
     """Refuse a ``config.json`` of a format that this version does not read."""
     version = config["format_version"]

@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import average, demo, doctor, evaluate, reseal, train, translate, verify
+from regard.cli import average, classify, demo, doctor, evaluate, reseal, train, translate, verify
 from regard.errors import RegardError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app = typer.Typer(
 for verb in (
     train.train,
     translate.translate,
+    classify.classify,
     evaluate.evaluate,
     verify.verify,
     average.average,
@@ -99,7 +100,7 @@ def root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Encoder-decoder Transformers: train them on pairs of text, use them, measure them."""
+    """Transformers: train them on pairs of text or on signals, use them, measure them."""
 
 
 def _say(message: str) -> None:

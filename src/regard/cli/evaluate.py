@@ -41,6 +41,19 @@ def evaluate(
         bool | None, typer.Option("--lowercase/--cased", help="Compare without case.", show_default=False)
     ] = None,
     beam: Beam = None,
+    signals: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labelled signals, for a classifier.", show_default=False)
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Tell accuracies apart by it; may be repeated.", show_default=False),
+    ] = None,
+    ceiling: Annotated[
+        bool, typer.Option("--ceiling", help="Also the best possible, for generated signals.", show_default=False)
+    ] = False,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Pictures of a classifier's results.", show_default=False)
+    ] = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Add 95 % intervals.", show_default=False)] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Keep the translations.", show_default=False)
@@ -55,10 +68,34 @@ def evaluate(
     The test set is the files given, else what the model's recipe names.
     """
     folder = one_model(model, model_option)
+    of_text = {"--source": source, "--reference": reference, "--pairs": pairs, "--metric": metric, "--beam": beam}
+    of_signals = {"--signals": signals, "--group": group, "--ceiling": ceiling, "--plots": plots}
+    from regard.bundle import is_classifier
     from regard.cli.machine import set_up
+
+    classifies = is_classifier(folder)
+    set_up(threads, device)
+    for flag, value in (of_text if classifies else of_signals).items():
+        if value:
+            kind = "a classifier of signals" if classifies else "a model of text"
+            raise typer.BadParameter(f"{folder} is {kind}, where it has no meaning", param_hint=flag)
+    if classifies:
+        from regard.runs.evaluate_classifier import evaluate_classifier
+
+        found = evaluate_classifier(
+            folder,
+            signals=signals,
+            groups=tuple(group or ()),
+            data=data,
+            ceiling=ceiling,
+            plots=plots,
+            device=device,
+        )
+        for line in [found.report.to_json()] if json else found.lines():
+            typer.echo(line)
+        return
     from regard.runs.evaluate import evaluate as run
 
-    set_up(threads, device)
     report = run(
         folder,
         source=source,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.signals.cases import Cases, as_cases
-    from regard.signals.classifier import SignalClassifier, is_classifier, load_classifier
+    from regard.signals.classifier import SignalClassifier, load_classifier
     from regard.signals.estimator import TransformerClassifier
     from regard.signals.preparation import Preparation
 
@@ -21,7 +21,6 @@ _HOME = {
     "SignalClassifier": "classifier",
     "TransformerClassifier": "estimator",
     "as_cases": "cases",
-    "is_classifier": "classifier",
     "load_classifier": "classifier",
 }
 
@@ -31,7 +30,6 @@ __all__ = [
     "SignalClassifier",
     "TransformerClassifier",
     "as_cases",
-    "is_classifier",
     "load_classifier",
 ]
 

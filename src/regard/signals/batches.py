@@ -97,6 +97,45 @@ class SignalBatches:
         return [batches[index] for index in draw.permutation(len(batches))]
 
 
+class GeneratedBatches:
+    """Batches of cases that are made when asked for, and never the same twice; see ``regard.protocols.BatchSource``.
+
+    Args:
+        draw: makes a number of cases and their class numbers from a generator.
+        preparation: makes frames of them.
+        batch_size: B.
+        num_batches: in an epoch.
+        seed: with epoch and number of a batch, of what is drawn.
+        augment: what is changed in each case.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[int, np.random.Generator], tuple[Cases, Indices]],
+        preparation: Preparation,
+        *,
+        batch_size: int,
+        num_batches: int,
+        seed: int = 1,
+        augment: Augment | None = None,
+    ) -> None:
+        self.draw, self.preparation, self.augment = draw, preparation, augment
+        self.batch_size, self.num_batches, self.seed = batch_size, num_batches, seed
+
+    def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[SignalBatch]:
+        """Yield the batches of ``epoch`` (from 0), leaving out the first ``skip`` without making them."""
+        for number in range(skip, self.num_batches):
+            rng = np.random.default_rng((self.seed, epoch, number))
+            cases, labels = self.draw(self.batch_size, rng)
+            if self.augment is None:
+                frames, lengths = padded(cases, np.arange(len(cases)), self.preparation)
+            else:
+                scaled = (self.preparation.scaled(cases[row]) for row in range(len(cases)))
+                frames, lengths = pad([self.preparation.frames(self.augment(case, rng)) for case in scaled])
+            first = (epoch * self.num_batches + number) * self.batch_size
+            yield SignalBatch(frames, lengths, torch.from_numpy(labels), range(first, first + len(cases)))
+
+
 def padded(cases: Cases, rows: Indices, preparation: Preparation) -> tuple[Tensor, Tensor | None]:
     """Return the frames of some cases as one rectangle, and their lengths where they differ."""
     stack = cases.stacked(rows)

@@ -169,14 +169,6 @@ def load_classifier(folder: str | Path, device: str | torch.device = "cpu") -> S
     return SignalClassifier(model.to(device).eval(), preparation, classes, recipe)
 
 
-def is_classifier(folder: str | Path) -> bool:
-    """Whether a model or run folder holds a classifier; False too for what cannot be read."""
-    try:
-        return "classes" in json.loads((model_folder(folder) / _CONFIG).read_bytes())
-    except (FolderError, OSError, ValueError):
-        return False
-
-
 def _labels_to_json(classes: npt.NDArray[Any]) -> dict[str, Any]:
     values = classes.tolist()
     kind = classes.dtype.kind

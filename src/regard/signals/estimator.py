@@ -18,10 +18,10 @@ import torch
 from regard.errors import InterruptedRun, MissingExtraError, ShapeError
 from regard.models import ClassifierSpec, Dropout, SequenceClassifier, build_classifier
 from regard.models.specs import POSITIONS
-from regard.signals.batches import Augment
+from regard.signals.batches import Augment, SignalBatches
 from regard.signals.cases import Cases, Indices, as_cases
 from regard.signals.classifier import SignalClassifier, load_classifier
-from regard.signals.fitting import LabelledCases, device_named, fit, hold_out, kept_classes, weights_of_classes
+from regard.signals.fitting import device_named, fit, hold_out, kept_classes, weights_of_classes
 from regard.signals.preparation import Floats, Missing, Preparation, Scaling
 from regard.training import TrainingOptions, load_tensors
 from regard.training.observers import Progress
@@ -167,13 +167,25 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             else earlier.preparation
         )
         options = self._options(len(train), seed)
-        data = LabelledCases(cases, labels, train, valid)
+
+        def batches(rows: Indices, *, learn: bool) -> SignalBatches:
+            augment = self.augment if learn else None
+            return SignalBatches(
+                cases, rows, labels, preparation, batch_size=self.batch_size, seed=seed, shuffle=learn, augment=augment
+            )
+
         with kept_random_state():
             torch.manual_seed(seed)
             model = build_classifier(self._spec(cases, preparation, len(classes), earlier))
             if earlier is not None:
                 _take_over(model, classes, earlier)
-            self._train(model.to(device_named(self.device)), preparation, data, classes, options)
+            self._train(
+                model.to(device_named(self.device)),
+                batches(train, learn=True),
+                None if valid is None else batches(valid, learn=False),
+                options,
+                self._class_weights(labels[train], classes),
+            )
         self.classes_ = classes
         self.classifier_ = SignalClassifier(model.eval(), preparation, classes)
         return self
@@ -295,10 +307,10 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _train(
         self,
         model: SequenceClassifier,
-        preparation: Preparation,
-        data: LabelledCases,
-        classes: npt.NDArray[Any],
+        batches: SignalBatches,
+        valid: SignalBatches | None,
         options: TrainingOptions,
+        class_weights: list[float] | None,
     ) -> None:
         history: list[dict[str, Any]] = []
 
@@ -310,13 +322,11 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             try:
                 outcome = fit(
                     model,
-                    preparation,
-                    data,
+                    batches,
                     options,
                     folder=folder,
-                    batch_size=self.batch_size,
-                    class_weights=self._class_weights(data.labels[data.train], classes),
-                    augment=self.augment,
+                    valid=valid,
+                    class_weights=class_weights,
                     observers=[keep, *([Progress(unit="case")] if self.verbose else [])],
                 )
             except InterruptedRun:

@@ -1,12 +1,11 @@
-"""How does a model learn labelled cases? Batches, objective and validation are put together and handed to the training.
+"""How does a model learn from labelled batches? Objective and validation are put together and handed to the training.
 
 Used alike by the estimator, whose run lives in a temporary folder, and by the command line, whose run is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,95 +15,58 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.models import SequenceClassifier, spec_to_dict
-from regard.protocols import Observer
-from regard.signals.batches import Augment, SignalBatches
-from regard.signals.cases import Cases, Indices
-from regard.signals.preparation import Preparation
+from regard.protocols import BatchSource, Observer
+from regard.signals.batches import SignalBatch, SignalBatches
+from regard.signals.cases import Indices
 from regard.signals.validation import ClassValidation, better
 from regard.training import Checkpoints, ClassObjective, Outcome, TrainingOptions, load_tensors, train
 
 
-@dataclass(frozen=True)
-class LabelledCases:
-    """Cases, the class of each, and which of them are learned from and which validated on.
-
-    Attributes:
-        cases: all of them.
-        labels: class number of each case.
-        train: the cases to learn from.
-        valid: those to validate on; None for none.
-    """
-
-    cases: Cases
-    labels: Indices
-    train: Indices
-    valid: Indices | None = None
-
-
 def fit(
     model: SequenceClassifier,
-    preparation: Preparation,
-    data: LabelledCases,
+    batches: BatchSource[SignalBatch],
     options: TrainingOptions,
     *,
     folder: str | Path,
-    batch_size: int,
+    valid: SignalBatches | None = None,
     class_weights: Sequence[float] | None = None,
-    augment: Augment | None = None,
     observers: Sequence[Observer] = (),
+    fingerprint: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Train ``model`` in place, or go on with the run in ``folder``; it is left with the best weights that were seen.
-
-    Best by ``options.metric`` of the validation part, or the last where there is none.
+    """Train ``model`` in place, or go on with the run in ``folder``; it is left with the weights the options ask for.
 
     Args:
         model: on the device where it is to be trained.
-        preparation: fitted on ``data.train``.
-        data: what to learn.
-        options: how.
+        batches: what to learn.
+        options: how; ``metric`` decides which weights are best.
         folder: of the run.
-        batch_size: cases in a batch.
+        valid: one pass over what is validated on.
         class_weights: what a case of each class counts.
-        augment: what is changed in a case each time that it is seen.
         observers: told what happens.
+        fingerprint: what else must not change between a run and its resumption.
 
     Raises:
         TrainingError: something was not finite.
         InterruptedRun: Ctrl-C; the state was saved.
     """
-
-    def batches(rows: Indices, *, learn: bool) -> SignalBatches:
-        return SignalBatches(
-            data.cases,
-            rows,
-            data.labels,
-            preparation,
-            batch_size=batch_size,
-            seed=options.seed,
-            shuffle=learn,
-            augment=augment if learn else None,
-        )
-
     weights = None if class_weights is None else torch.tensor(class_weights, dtype=torch.float32)
     objective = ClassObjective(model, options.label_smoothing, weights).to(next(model.parameters()).device)
     outcome = train(
         objective,
-        batches(data.train, learn=True),
+        batches,
         options,
         folder=folder,
         schedule=options.rates(model.spec.d_model),
-        validate=None
-        if data.valid is None
-        else ClassValidation(batches(data.valid, learn=False), model.spec.num_classes),
+        validate=None if valid is None else ClassValidation(valid, model.spec.num_classes),
         better=better(options.metric),
         observers=observers,
-        fingerprint={"model": spec_to_dict(model.spec), "batch_size": batch_size, "class_weights": class_weights},
+        fingerprint={"model": spec_to_dict(model.spec), "class_weights": class_weights, **(fingerprint or {})},
     )
-    chosen_weights(objective, Path(folder), options)
+    take_chosen_weights(objective, Path(folder), options)
     return outcome
 
 
-def chosen_weights(objective: ClassObjective, folder: Path, options: TrainingOptions) -> None:
+def take_chosen_weights(objective: ClassObjective, folder: Path, options: TrainingOptions) -> None:
     """Give ``objective`` the weights that the options ask for: best, last, or a mean of several."""
     checkpoints = Checkpoints(folder / "checkpoints")
     if options.average == "none":
