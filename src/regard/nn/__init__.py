@@ -4,6 +4,7 @@ from regard.nn.attention import MultiHeadAttention, attend, attend_plain
 from regard.nn.cache import KeysValues, KeyValueCache
 from regard.nn.embedding import Embedding, FrameMap, LeadingToken, TokenTable
 from regard.nn.feed_forward import FeedForward, GatedFeedForward
+from regard.nn.fronts import Convolutions, Windows, num_windows
 from regard.nn.layers import DecoderLayer, EncoderLayer
 from regard.nn.masks import (
     EVERYTHING,
@@ -22,6 +23,7 @@ from regard.nn.stacks import Decoder, Encoder
 __all__ = [
     "EVERYTHING",
     "AttentionReadout",
+    "Convolutions",
     "Decoder",
     "DecoderLayer",
     "Embedding",
@@ -47,12 +49,14 @@ __all__ = [
     "Sinusoidal",
     "TokenTable",
     "Visibility",
+    "Windows",
     "attend",
     "attend_plain",
     "causal_mask",
     "check_mask",
     "combine",
     "lengths_from_ids",
+    "num_windows",
     "padding_mask",
     "sinusoidal_table",
 ]

@@ -43,7 +43,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Shift:
-    """Move the case in time by up to this share of its length, either way; what leaves at an end enters at the other."""
+    """Move the case in time by up to this share of its length, either way, around its end."""
 
     share: float
 

@@ -53,6 +53,9 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         positions: ``sinusoidal``, ``learned``, ``rotary``, ``relative-bias`` or ``none``.
         readout: ``mean`` over the frames, ``cls`` (a trained token in front), ``last`` frame, or ``attention``.
         residual: ``pre``, ``post`` (the paper's) or ``none``.
+        window: frames that are embedded together.
+        stride: frames from one window to the next; the size of a window by default, so that none overlap.
+        convolutions: layers of convolution over time before the embedding.
         dropout: share of features dropped after the embedding and in each sublayer, in training.
         iq: complex numbers, or channels in pairs, are in-phase and quadrature.
         missing: NaN is an ``error``, or values to ``mask``: they read as the mean, and a flag tells the model so.
@@ -92,6 +95,9 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         positions: str = "sinusoidal",
         readout: Literal["mean", "cls", "last", "attention"] = "mean",
         residual: Literal["pre", "post", "none"] = "pre",
+        window: int = 1,
+        stride: int | None = None,
+        convolutions: int = 0,
         dropout: float = 0.1,
         iq: bool = False,
         missing: Missing = "error",
@@ -119,6 +125,9 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.positions = positions
         self.readout = readout
         self.residual = residual
+        self.window = window
+        self.stride = stride
+        self.convolutions = convolutions
         self.dropout = dropout
         self.iq = iq
         self.missing = missing
@@ -280,6 +289,9 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             max_len=(longest if self.positions == "learned" else max(1024, 2 * longest))
             if earlier is None
             else earlier.model.spec.max_len,
+            convolutions=self.convolutions,
+            window=self.window,
+            stride=self.window if self.stride is None else self.stride,
             readout=self.readout,
             residual=self.residual,
             dropout=Dropout(embedding=self.dropout, residual=self.dropout),

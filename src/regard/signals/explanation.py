@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.models import ClassifierSpec
 from regard.nn import AttentionReadout
 from regard.signals.cases import as_cases
 from regard.signals.classifier import SignalClassifier
@@ -70,7 +71,16 @@ def explain(classifier: SignalClassifier, X: Any) -> list[Explanation]:
                 float(logits.detach().softmax(dim=0)[answer]),
                 np.nan_to_num(preparation.real(raw)),
                 influence,
-                heard[0][0].mean(dim=0)[0].detach().numpy() if heard else None,
+                _over_frames(heard[0][0].mean(dim=0)[0].detach().numpy(), model.spec, raw.shape[1]) if heard else None,
             )
         )
     return found
+
+
+def _over_frames(weights: Floats, spec: ClassifierSpec, length: int) -> Floats:
+    """Return the weights of windows [M] shared out evenly over the frames in them, [length]."""
+    shared = np.zeros(length)
+    for number, weight in enumerate(weights):
+        within = slice(number * spec.stride, min(number * spec.stride + spec.window, length))
+        shared[within] += weight / (within.stop - within.start)
+    return shared

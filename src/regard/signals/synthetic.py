@@ -207,8 +207,9 @@ class Modulations:
         """Return log p(frame | constellation), [n], up to what all constellations share."""
         phases = np.zeros(1)
         if self.random_phase:
-            # a phase is known to about sqrt(variance / (2 L)); half of that between two that are tried
-            step = 0.5 * math.sqrt(variance / (2 * self.symbols))
+            # a phase is known to about sqrt(variance / (2 L)), and a sum over a Gaussian at steps of 1.25 deviations
+            # is its integral to 1e-5
+            step = 1.25 * math.sqrt(variance / (2 * self.symbols))
             count = max(8, math.ceil(SYMMETRY[name] / step))
             phases = np.arange(count) * SYMMETRY[name] / count
         points = CONSTELLATIONS[name]

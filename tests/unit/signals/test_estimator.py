@@ -18,6 +18,7 @@ import regard
 from regard import TransformerClassifier
 from regard.errors import DamagedError, FolderError
 from regard.signals import load_classifier
+from regard.signals.explanation import explain
 from regard.signals.synthetic import Tones
 
 
@@ -78,6 +79,19 @@ class TestWhatItLearns:
         X, y = levels(41, np.random.default_rng(0))
         for labels in (np.array(["no", "yes"])[y], y == 1, y + 0.0, np.array(["no", "yes"], dtype=object)[y]):
             assert quick().fit(X, labels).score(X, labels) == 1
+
+    def test_windows_and_convolutions_and_what_counted(self) -> None:
+        X, y = levels(40, np.random.default_rng(0))
+        model = quick(window=3, stride=2, convolutions=1, readout="attention").fit(X, y)
+        assert model.score(X, y) == 1
+        for x, found in zip(X, explain(model.classifier_, X), strict=True):
+            assert found.influence.shape == found.signal.shape == x.shape
+            assert found.attention is not None
+            assert found.attention.sum() == pytest.approx(1)
+            assert found.attention.shape == x.shape[1:]
+        # the second channel alone tells the class
+        influence = np.array([np.abs(found.influence).sum(axis=1) for found in explain(model.classifier_, X)])
+        assert influence[:, 1].mean() > 2 * influence[:, 0].mean()
 
     @pytest.mark.slow
     def test_three_tones(self) -> None:
