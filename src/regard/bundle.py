@@ -24,7 +24,7 @@ from torch import nn
 
 from regard.data import TextTokenizer, load_tokenizer
 from regard.errors import DamagedError, FolderError, RecipeError
-from regard.models import Transformer, build, spec_from_dict, spec_to_dict
+from regard.models import Transformer, TransformerSpec, build, spec_from_dict, spec_to_dict
 from regard.protocols import Tokenizer
 from regard.storage import MANIFEST, Sealed, open_sealed, seal
 from regard.training import load_tensors, tensor_bytes
@@ -104,12 +104,47 @@ def load_bundle(folder: str | Path, device: str | torch.device = "cpu") -> Bundl
     """
     folder = model_folder(folder)
     sealed = open_sealed(folder)
-    path = folder / _CONFIG
+    about = _description(sealed)
+    model = with_weights(lambda: build(about.spec), sealed.read(_WEIGHTS), folder)
+    return Bundle(model.to(device).eval(), about.source_tokenizer, about.target_tokenizer, about.recipe)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A model folder without its weights.
+
+    Attributes:
+        spec: of the model.
+        source_tokenizer: text to source ids.
+        target_tokenizer: target ids to text; the same object when the vocabulary is joint.
+        recipe: the tables of the recipe that made it.
+    """
+
+    spec: TransformerSpec
+    source_tokenizer: TextTokenizer
+    target_tokenizer: TextTokenizer
+    recipe: Mapping[str, Any]
+
+
+def describe_bundle(folder: str | Path) -> Description:
+    """Open a model folder, or a run folder with a finished model in it, without its weights.
+
+    Raises:
+        FolderError: there is no model.
+        DamagedError: a file is not what was sealed, or files do not belong together; the message names it.
+    """
+    return _description(open_sealed(model_folder(folder)))
+
+
+def _description(sealed: Sealed) -> Description:
+    path = sealed.folder / _CONFIG
     try:
         config = json.loads(sealed.read(_CONFIG))
         check_version(config, path)
         if "classes" in config:
-            raise FolderError(f"{folder} holds a classifier of signals: `regard classify` uses it, and load_classifier")
+            raise FolderError(
+                f"{sealed.folder} holds a classifier of signals: `regard classify` uses it, and load_classifier"
+            )
         spec = spec_from_dict(config["spec"])
         source, target = read_tokenizers(sealed, config["tokenizers"])
         recipe = dict(config["recipe"])
@@ -119,11 +154,10 @@ def load_bundle(folder: str | Path, device: str | torch.device = "cpu") -> Bundl
     for side, tokenizer, size in (("source", source, spec.source_vocab), ("target", target, spec.target_vocab)):
         if len(tokenizer) != size:
             raise DamagedError(
-                f"{folder}: the {side} vocabulary has {len(tokenizer):,} entries but the model {size:,}; "
+                f"{sealed.folder}: the {side} vocabulary has {len(tokenizer):,} entries but the model {size:,}; "
                 "they are not of one training"
             )
-    model = with_weights(lambda: build(spec), sealed.read(_WEIGHTS), folder).to(device).eval()
-    return Bundle(model, source, target, recipe)
+    return Description(spec, source, target, recipe)
 
 
 def tokenizers_config(source: Tokenizer, target: Tokenizer) -> dict[str, dict[str, str]]:

@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from regard.bundle import load_bundle
+from regard.data import TextTokenizer
 from regard.errors import DamagedError, InputError, RecipeError
-from regard.generation import Hypothesis, SearchOptions, generate_all
+from regard.generation import (
+    BeamSearch,
+    Forced,
+    Hypothesis,
+    SearchOptions,
+    force,
+    generate_all,
+    least_risk,
+    score_all,
+    score_at_once,
+)
+from regard.generation.controls import asked_by
+from regard.generation.lengths import padded
 from regard.models import Transformer
-from regard.protocols import EOS, Tokenizer
-from regard.training import evaluation_mode
+from regard.translation import Attended, Request, Source, Translation, read
+from regard.translation.constraints import Constraints
+from regard.translation.request import as_requests
+from regard.translation.result import one_line
+from regard.translation.together import Together
 
 _BATCH_TOKENS = 8192  # source tokens decoded together, the beam's copies included: about 64 sentences at beam 4
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One way to put a text.
-
-    Attributes:
-        text: the output.
-        score: what the search ranks by.
-        log_prob: natural-log probability of the whole output under the model.
-        finished: the model ended it by itself; otherwise it was cut at the longest length allowed.
-        source_cut: the text was longer than the model can read, and its end was left out.
-        ids: the output's tokens, without special ones.
-    """
-
-    text: str
-    score: float
-    log_prob: float
-    finished: bool
-    source_cut: bool
-    ids: tuple[int, ...]
+_BATCH_LOGITS = 1 << 25  # numbers in the logits of what is scored together: 128 MiB in float32
 
 
 class Translator:
@@ -49,21 +45,29 @@ class Translator:
         target_tokenizer: target ids to text.
         search: what is done unless a call says otherwise.
         recipe: the tables of the recipe that made the model.
+        partners: further models with the same vocabularies, searched together with it.
+        weights: of the model and its partners; equal if not given.
+        average: whether their log-probabilities are averaged or their probabilities (``linear``).
     """
 
     def __init__(
         self,
         model: Transformer,
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
+        source_tokenizer: TextTokenizer,
+        target_tokenizer: TextTokenizer,
         search: SearchOptions | None = None,
         recipe: Mapping[str, Any] | None = None,
+        *,
+        partners: Sequence[Transformer] = (),
+        weights: Sequence[float] | None = None,
+        average: Literal["log", "linear"] = "log",
     ) -> None:
         self.model = model
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.search = search or SearchOptions()
         self.recipe = recipe or {}
+        self._together = Together([model, *partners], weights, average)
 
     def __call__(self, texts: Sequence[str], *, beam: int | None = None, tag: str | Sequence[str] = "") -> list[str]:
         """Return the best translation of each text.
@@ -79,60 +83,220 @@ class Translator:
         return [best.text for best, *_ in self.translate(texts, search, tag=tag)]
 
     def translate(
-        self, texts: Sequence[str], search: SearchOptions | None = None, *, tag: str | Sequence[str] = ""
+        self,
+        texts: Sequence[str | Request],
+        search: SearchOptions | None = None,
+        *,
+        tag: str | Sequence[str] = "",
+        attended: Attended | None = None,
     ) -> list[list[Translation]]:
         """Return the n-best translations of each text, best first, at least one each.
 
         Args:
-            texts: one line each. One without any token, such as an empty one, is not shown to the model.
+            texts: one line each, or what is asked of each. One without any token, such as an empty one, is not shown to
+                the model.
             search: beam, n-best, length penalty and limits; ``dataclasses.replace(translator.search, nbest=5)``.
-            tag: as in a call.
+            tag: as in a call; a request has its own.
+            attended: what is made of attention.
 
         Raises:
-            InputError: ``texts`` is one string, or a tag is unknown to the model.
+            InputError: ``texts`` is one string, a tag is unknown to the model, or a phrase cannot be written.
         """
-        if isinstance(texts, str):
-            raise InputError("`texts` must be a list of strings, but is one string; write [text]")
-        search = search or self.search
-        # the start mark stands before a target and the end mark behind a source: both take a place
-        longest = self.model.spec.max_len - 1
-        search = replace(search, max_length=min(search.max_length, longest), min_length=min(search.min_length, longest))
-        sources = [self._source_ids(text, tag) for text, tag in zip(texts, self._tags(tag, texts), strict=True)]
-        asked = [index for index, source in enumerate(sources) if source]
-        device = next(self.model.parameters()).device
-        with evaluation_mode(self.model):
+        requests = as_requests(texts, tag)
+        search = self._within_reach(search or self.search)
+        constraints = Constraints(requests, self.target_tokenizer)
+        sources = self._read(requests)
+        asked = [index for index, source in enumerate(sources) if not source.empty]
+        with self._together.evaluating():
             found = generate_all(
-                self.model,
-                [[*sources[index][:longest], EOS] for index in asked],
+                self._together.decoder(look=search.coverage_penalty > 0),
+                [sources[index].ids for index in asked],
                 search,
+                controls=constraints.controls,
+                phrases=constraints.phrases,
+                numbers=[requests[index].number for index in asked],
                 batch_tokens=_BATCH_TOKENS,
-                device=device,
+                device=self._together.device,
             )
-        results = [[Translation("", 0.0, 0.0, finished=True, source_cut=False, ids=())] for _ in texts]
+        if search.sampling and search.sampling.least_risk:
+            found = [self._by_risk(hypotheses) for hypotheses in found]
+        results = [[Translation.nothing(request.constraints)] for request in requests]
         for index, hypotheses in zip(asked, found, strict=True):
-            cut = len(sources[index]) > longest
-            results[index] = [self._translation(hypothesis, source_cut=cut) for hypothesis in hypotheses]
+            results[index] = [
+                replace(
+                    self._translation(hypothesis, sources[index]),
+                    missing=constraints.named(requests[index].number, hypothesis.missing),
+                )
+                for hypothesis in hypotheses
+            ]
+        if attended:
+            self._attend([sources[index] for index in asked], [results[index] for index in asked], attended)
         return results
 
-    def _tags(self, tag: str | Sequence[str], texts: Sequence[str]) -> Sequence[str]:
-        if isinstance(tag, str):
-            return [tag] * len(texts)
-        if len(tag) != len(texts):
-            raise InputError(f"`tag` must be one tag, or as many as there are texts: {len(tag)} for {len(texts)}")
-        return tag
+    def stream(
+        self,
+        text: str | Request,
+        search: SearchOptions | None = None,
+        *,
+        tag: str = "",
+        stop: Callable[[str], bool] | None = None,
+    ) -> Iterator[str]:
+        """Yield the best translation in pieces, each as soon as nothing that follows can change it.
 
-    def _source_ids(self, text: str, tag: str) -> list[int]:
-        ids = self.source_tokenizer.encode(text)
-        return [self.source_tokenizer.tag_id(tag), *ids] if tag and ids else ids
+        Joined, the pieces are the translation. None holds half of a character.
 
-    def _translation(self, hypothesis: Hypothesis, *, source_cut: bool) -> Translation:
+        Args:
+            text: one line, or what is asked of it.
+            search: a beam search; the narrower, the sooner a piece is sure. With beam 1 each word comes by itself.
+            tag: as in a call.
+            stop: told the translation so far after each piece; True ends it there.
+
+        Raises:
+            InputError: as ``translate``, or the search draws at random.
+        """
+        (request,) = as_requests([text], tag)
+        search = self._within_reach(replace(search or self.search, nbest=1))
+        if search.sampling:
+            raise InputError("a stream needs a beam search: what is drawn at random is known when it is complete")
+        (source,), constraints = self._read([request]), Constraints([request], self.target_tokenizer)
+        if source.empty:
+            return
+        written = ""
+        with self._together.evaluating():
+            running = BeamSearch(
+                self._together.decoder(look=search.coverage_penalty > 0),
+                *padded([source.ids], self._together.device),
+                search,
+                controls=[*asked_by(search), *constraints.controls],
+                phrases=constraints.phrases,
+                sentences=[request.number],
+            )
+            while running.running:
+                running.step()
+                settled = one_line(self.target_tokenizer.settled(running.settled(request.number)))
+                if running.running and len(settled) > len(written):
+                    yield settled[len(written) :]
+                    written = settled
+                    if stop is not None and stop(written):
+                        return
+            best = one_line(self.target_tokenizer.decode(running.results()[0][0].ids))
+        if len(best) > len(written):
+            yield best[len(written) :]
+
+    def score(
+        self,
+        texts: Sequence[str | Request],
+        targets: Sequence[str | Sequence[int]],
+        search: SearchOptions | None = None,
+        *,
+        tag: str | Sequence[str] = "",
+        finished: Sequence[bool] | None = None,
+    ) -> list[Translation]:
+        """Return the given targets as the model sees them: what a search that found them would report.
+
+        Args:
+            texts: as in ``translate``.
+            targets: text, which is cut into tokens as in training, or the ids of an output as the search found them.
+            search: the score, the coverage penalty included.
+            tag: as in a call.
+            finished: whether the end mark belongs to each target, as it does if not given; False for outputs cut.
+
+        Raises:
+            InputError: a target is longer than the model can write, the numbers differ, or as in ``translate``.
+        """
+        requests, search = as_requests(texts, tag), search or self.search
+        if len(targets) != len(requests):
+            raise InputError(f"scoring needs a target for each text: {len(targets)} targets for {len(requests)} texts")
+        ends = [True] * len(targets) if finished is None else list(finished)
+        outputs = [self.target_tokenizer.encode(one) if isinstance(one, str) else [*one] for one in targets]
+        for number, output in enumerate(outputs, 1):
+            if len(output) > self._together.longest:
+                raise InputError(
+                    f"target {number} has {len(output):,} tokens, and the model writes {self._together.longest:,}"
+                )
+            self.target_tokenizer.pieces(output)  # refuses ids that no vocabulary has
+        sources = self._read(requests)
+        with self._together.evaluating():
+            if len(self._together.models) == 1 and not search.coverage_penalty:
+                found = score_all(
+                    lambda source, fed, lengths, closed: score_at_once(
+                        self._logits, source, fed, lengths, search, finished=closed
+                    ),
+                    [source.ids for source in sources],
+                    outputs,
+                    ends,
+                    batch_tokens=_BATCH_LOGITS // self.model.spec.target_vocab,
+                    device=self._together.device,
+                )
+            else:
+                found = [forced.hypothesis for forced in self._forced(sources, outputs, ends, search)]
+        return [
+            Translation.nothing(request.constraints)
+            if source.empty and not hypothesis.ids
+            else self._translation(hypothesis, source)
+            for request, source, hypothesis in zip(requests, sources, found, strict=True)
+        ]
+
+    def _within_reach(self, search: SearchOptions) -> SearchOptions:
+        longest = self._together.longest
+        return replace(search, max_length=min(search.max_length, longest), min_length=min(search.min_length, longest))
+
+    def _logits(self, source: torch.Tensor, target: torch.Tensor, lengths: torch.Tensor | None, _: Any) -> torch.Tensor:
+        logits: torch.Tensor = self.model.output(self.model.hidden(source, target, lengths))
+        return logits
+
+    def _forced(
+        self,
+        sources: Sequence[Source],
+        targets: Sequence[Sequence[int]],
+        finished: Sequence[bool],
+        search: SearchOptions,
+    ) -> list[Forced]:
+        decoder = self._together.decoder(look=True)
+        return score_all(
+            lambda source, fed, lengths, closed: force(decoder, source, fed, lengths, search, finished=closed),
+            [source.ids for source in sources],
+            targets,
+            finished,
+            batch_tokens=_BATCH_TOKENS,
+            device=self._together.device,
+        )
+
+    def _attend(self, sources: Sequence[Source], results: Sequence[list[Translation]], attended: Attended) -> None:
+        """Put into ``results`` what attention says."""
+        places = [
+            (row, rank) for row, found in enumerate(results) for rank, one in enumerate(found) if attended.needed(one)
+        ]
+        outputs = [results[row][rank] for row, rank in places]
+        read = [sources[row] for row, _ in places]
+        with self._together.evaluating():
+            plain = replace(self.search, coverage_penalty=0.0)
+            looks = self._forced(read, [one.ids for one in outputs], [one.finished for one in outputs], plain)
+        for (row, rank), one, source, forced in zip(places, outputs, read, looks, strict=True):
+            assert forced.attention is not None
+            results[row][rank] = attended.applied(
+                one, source, forced.attention.float().cpu(), self.source_tokenizer, self.target_tokenizer
+            )
+
+    def _by_risk(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        from regard.evaluation.likeness import likeness
+
+        texts = {hypothesis.ids: self.target_tokenizer.decode(hypothesis.ids) for hypothesis in hypotheses}
+        return least_risk(hypotheses, lambda ours, theirs: likeness(texts[ours], texts[theirs]))
+
+    def _read(self, requests: Sequence[Request]) -> list[Source]:
+        return [read(request, self.source_tokenizer, self._together.longest) for request in requests]
+
+    def _translation(self, hypothesis: Hypothesis, source: Source) -> Translation:
         return Translation(
-            text=_one_line(self.target_tokenizer.decode(hypothesis.ids)),
+            text=one_line(self.target_tokenizer.decode(hypothesis.ids)),
             score=hypothesis.score,
             log_prob=hypothesis.log_prob,
             finished=hypothesis.finished,
-            source_cut=source_cut,
+            source_cut=source.cut,
             ids=hypothesis.ids,
+            token_log_probs=hypothesis.token_log_probs,
+            source_unknown=source.unknown,
         )
 
 
@@ -147,14 +311,47 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Translator:
         FolderError: there is no model.
         DamagedError: a file differs from what was saved; the message names it.
     """
-    bundle = load_bundle(path, device)
+    return load_together([path], device)
+
+
+def load_together(
+    paths: Sequence[str | Path],
+    device: str | torch.device = "cpu",
+    *,
+    weights: Sequence[float] | None = None,
+    average: Literal["log", "linear"] = "log",
+) -> Translator:
+    """Open several model folders whose models are searched as one; search options and recipe are those of the first.
+
+    Args:
+        paths: at least one folder.
+        device: as in ``load``.
+        weights: as in ``Translator``.
+        average: likewise.
+
+    Raises:
+        InputError: the vocabularies differ, or the weights are not one for each model.
+        FolderError: as ``load``.
+    """
+    first, *others = bundles = [load_bundle(path, device) for path in paths]
+    for path, bundle in zip(paths[1:], others, strict=True):
+        for side in ("source", "target"):
+            ours, theirs = (getattr(one, f"{side}_tokenizer").to_files() for one in (first, bundle))
+            if ours != theirs:
+                raise InputError(
+                    f"{path} has another {side} vocabulary than {paths[0]}, so they cannot be searched as one"
+                )
     try:
-        search = SearchOptions.from_table(bundle.recipe.get("generation", {}))
+        search = SearchOptions.from_table(first.recipe.get("generation", {}))
     except (AttributeError, TypeError, OverflowError, RecipeError) as error:
-        raise DamagedError(f"{path}: the search options in config.json cannot be used: {error}") from None
-    return Translator(bundle.model, bundle.source_tokenizer, bundle.target_tokenizer, search, bundle.recipe)
-
-
-def _one_line(text: str) -> str:
-    """A model that spells bytes may spell a line end; an output is one line for each line of input."""
-    return text.replace("\r", " ").replace("\n", " ")
+        raise DamagedError(f"{paths[0]}: the search options in config.json cannot be used: {error}") from None
+    return Translator(
+        first.model,
+        first.source_tokenizer,
+        first.target_tokenizer,
+        search,
+        first.recipe,
+        partners=[bundle.model for bundle in bundles[1:]],
+        weights=weights,
+        average=average,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +27,14 @@ def test_torch_is_not_loaded(code: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_recipe_is_dumped_without_torch(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("one\ntwo\n")
+    words = ["train", "--source", str(tmp_path / "a"), "--target", str(tmp_path / "b"), "--dump"]
+    code = f"import sys; from regard.cli import run; assert run({words}) == 0; assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    assert "[training]" in done.stdout
+    assert done.stderr.startswith(f"reading {words[2]}, {words[4]} …\n2 pairs")

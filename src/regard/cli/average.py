@@ -18,13 +18,17 @@ def average(
 ) -> None:
     """Make a model folder of several checkpoints.
 
-    Its weights are the mean of theirs; one checkpoint is taken as it is.
+    Its weights are the mean of theirs; one checkpoint is taken as it is. Without --last and --best the recipe of the
+    run decides, as at the end of its training.
     """
-    if (last is None) == (best is None):
-        raise typer.BadParameter("say how many with --last or --best", param_hint="--last")
-    from regard.runs.export import export
+    if last is not None and best is not None:
+        raise typer.BadParameter("give --last or --best, not both", param_hint="--last")
+    from regard.runs.export import export_as_asked, export_in_words
     from regard.runs.folder import RunFolder
 
     folder = RunFolder(run)
-    updates = export(folder, "last", last, out) if last is not None else export(folder, "best", best or 1, out)
-    typer.echo(f"{out or folder.model}: mean of update {', '.join(map(str, updates))}", err=True)
+    if last is None and best is None:
+        said = export_as_asked(folder, out)
+    else:
+        said = export_in_words(folder, "last" if last is not None else "best", last or best or 1, out)
+    typer.echo(f"{out or folder.model}: {said}", err=True)

@@ -45,6 +45,9 @@ def train(
         float | None, typer.Option(help="Stop after so many minutes, all calls added.", show_default=False)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.", show_default=False)] = None,
+    init: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Start from this model folder.", show_default=False)
+    ] = None,
     device: Device = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
@@ -70,26 +73,33 @@ def train(
     if valid is not None and valid_pairs is not None:
         raise typer.BadParameter("give --valid or --valid-pairs, not both", param_hint="--valid")
     validation = valid or ((valid_pairs,) if valid_pairs else ())
+    from regard.runs.plan import plan
+
+    asked = plan(
+        recipe,
+        source=source,
+        target=target,
+        pairs=pairs,
+        valid=validation,
+        data=data,
+        preset=preset,
+        updates=updates,
+        epochs=epochs,
+        minutes=minutes,
+        seed=seed,
+        init=init,
+    )
+    asked.corpora()  # mistakes are told before anything large is loaded
     if dump:
-        from regard.runs.plan import plan
         from regard.runs.recipe import dump as as_toml
 
-        asked = plan(
-            recipe,
-            source=source,
-            target=target,
-            pairs=pairs,
-            valid=validation,
-            data=data,
-            preset=preset,
-            updates=updates,
-            epochs=epochs,
-            minutes=minutes,
-            seed=seed,
-        )
-        typer.echo(as_toml(asked.dry()[0]), nl=False)
+        _say(f"reading {asked.files_in_words()} …", quiet)
+        effective, chosen = asked.dry()
+        _say(chosen, quiet)
+        typer.echo(as_toml(effective), nl=False)
         return
 
+    _say("loading PyTorch …", quiet)
     from regard.cli.machine import set_up
     from regard.runs.train import train as run
 
@@ -107,6 +117,7 @@ def train(
         epochs=epochs,
         minutes=minutes,
         seed=seed,
+        init=init,
         device=device,
         quiet=quiet,
     )
@@ -143,3 +154,8 @@ def _train_on_signals(
 
     set_up(threads, device)
     train_classifier(recipe, limits=limits, out=out, data=data, device=device, quiet=quiet)
+
+
+def _say(sentence: str, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(sentence, err=True)

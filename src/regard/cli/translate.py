@@ -18,7 +18,8 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.generation import SearchOptions
-    from regard.translator import Translation, Translator
+    from regard.translation import Translation
+    from regard.translator import Translator
 
 _CHUNK_LINES, _CHUNK_CHARACTERS = 1024, 1 << 18
 """Lines that are sorted by length and translated together: enough to fill batches, little enough to keep in memory."""

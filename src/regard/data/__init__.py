@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from regard.data.batches import TokenBatches
     from regard.data.corpus import EncodedCorpus, encode_corpus
     from regard.data.filters import FilterOptions, FilterReport
+    from regard.data.nbest import read_nbest
     from regard.data.noise import NoiseOptions
     from regard.data.pair_batch import PairBatch, collate, collate_sources
     from regard.data.raw import RawCorpus, open_raw
@@ -53,6 +54,7 @@ __all__ = [
     "open_vocabulary",
     "read_jsonl",
     "read_lines",
+    "read_nbest",
     "read_parallel",
     "read_tsv",
     "train_exact",
@@ -64,6 +66,7 @@ _HOME = {
     "batches": ("TokenBatches",),
     "corpus": ("EncodedCorpus", "encode_corpus"),
     "filters": ("FilterOptions", "FilterReport"),
+    "nbest": ("read_nbest",),
     "noise": ("NoiseOptions",),
     "pair_batch": ("PairBatch", "collate", "collate_sources"),
     "raw": ("RawCorpus", "open_raw"),

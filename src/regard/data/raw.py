@@ -49,6 +49,10 @@ class RawCorpus:
     def __reduce__(self) -> tuple[Any, ...]:
         return RawCorpus, (self._columns, self.key, self.weights)
 
+    def sizes(self) -> list[int]:
+        """Return how many rows each corpus has."""
+        return list(map(int, np.bincount(self.part, minlength=len(self.weights))))
+
     def source(self, row: int) -> str:
         """Return the source line of ``row``."""
         return self._line("source", row)
@@ -183,7 +187,7 @@ def _hash(text: bytes) -> int:
 def _key(corpora: Sequence[CorpusFiles]) -> str:
     digest = hashlib.sha256(f"{_VERSION}".encode())
     for files in corpora:
-        how = repr((files.format, files.columns, files.tag))
+        how = repr((files.format, files.columns, files.tag, *(() if files.nbest is None else (files.nbest,))))
         digest.update(how.encode("utf-8"))
         for path in files.paths:
             try:

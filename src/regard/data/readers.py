@@ -37,7 +37,7 @@ class Pair(NamedTuple):
     tag: str = ""
 
 
-Format = Literal["lines", "tsv", "jsonl"]
+Format = Literal["lines", "tsv", "jsonl", "nbest"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class CorpusFiles:
         columns: for TSV, which columns hold source and target, from 1; None demands exactly two columns.
         weight: how many times an epoch sees each pair, on average; 0.5 is every other epoch.
         tag: put before every source as one token that text cannot spell, such as ``de``; empty for none.
+        nbest: the last file is an n-best list, of which so many outputs of each source are read; see `read_nbest`.
     """
 
     source: str
@@ -57,6 +58,7 @@ class CorpusFiles:
     columns: tuple[int, int] | None = None
     weight: float = 1.0
     tag: str = ""
+    nbest: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.weight < 1e6:
@@ -71,6 +73,8 @@ class CorpusFiles:
     @property
     def format(self) -> Format:
         """``lines`` with a target file; else by the ending of ``source``: .jsonl, .jsonl.gz, anything else is TSV."""
+        if self.nbest is not None:
+            return "nbest"
         if self.target is not None:
             return "lines"
         return "jsonl" if self.source.removesuffix(".gz").endswith(".jsonl") else "tsv"
@@ -94,6 +98,10 @@ class CorpusFiles:
                 pairs = read_tsv(self.source, self.columns)
             case "jsonl":
                 pairs = read_jsonl(self.source)
+            case "nbest":
+                from regard.data.nbest import read_nbest  # which reads its lines with what is below
+
+                pairs = read_nbest(self.paths[-1], None if self.target is None else self.source, keep=self.nbest or 1)
         return (pair if pair.tag or not self.tag else pair._replace(tag=self.tag) for pair in pairs)
 
 
@@ -176,18 +184,25 @@ def read_jsonl(path: str | Path) -> Iterator[Pair]:
     """
     for number, line in enumerate(read_lines(path), 1):
         where = f"{_name(path)}:{number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            raise DataError(f'{where}: not JSON; expected {{"source": "…", "target": "…"}}') from None
-        if not isinstance(record, dict):
-            raise DataError(f'{where}: not an object; expected {{"source": "…", "target": "…"}}')
+        record = json_object(line, where, '{"source": "…", "target": "…"}')
         yield Pair(
-            _json_text(record, "source", where), _json_text(record, "target", where), _json_text(record, "tag", where)
+            json_text(record, "source", where), json_text(record, "target", where), json_text(record, "tag", where)
         )
 
 
-def _json_text(record: dict[str, object], key: str, where: str) -> str:
+def json_object(line: str, where: str, wish: str) -> dict[str, object]:
+    """Return the JSON object that a line is. Raises DataError at ``where`` that shows the wish."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise DataError(f"{where}: not JSON; expected {wish}") from None
+    if not isinstance(record, dict):
+        raise DataError(f"{where}: not an object; expected {wish}")
+    return record
+
+
+def json_text(record: dict[str, object], key: str, where: str) -> str:
+    """Return a text of a JSON object, which must be one line; ``tag`` may be missing. Raises DataError at ``where``."""
     text = record.get(key, "" if key == "tag" else None)
     if not isinstance(text, str):
         state = "missing" if text is None else f"not a text but {json.dumps(text)[:40]}"

@@ -2,6 +2,7 @@
 
 from regard.evaluation.classification import ClassificationReport, classification_report
 from regard.evaluation.edit import LineErrorRate, TokenErrorRate, edit_distance
+from regard.evaluation.likeness import likeness
 from regard.evaluation.metric import Metric, measure
 from regard.evaluation.options import EvaluationOptions
 from regard.evaluation.report import Figure, Report, compare, evaluate
@@ -25,6 +26,7 @@ __all__ = [
     "compare",
     "edit_distance",
     "evaluate",
+    "likeness",
     "measure",
     "paired_bootstrap",
     "paired_randomisation",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.generation.phrases import ForcedPhrases
     from regard.generation.risk import least_risk
     from regard.generation.sampling import sample
-    from regard.generation.scoring import force, score_at_once
+    from regard.generation.scoring import Forced, force, score_all, score_at_once
     from regard.generation.search import generate, generate_all
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Bias",
     "Ensemble",
     "ForbiddenPhrases",
+    "Forced",
     "ForcedPhrases",
     "ForcedPrefix",
     "Hypothesis",
@@ -41,6 +42,7 @@ __all__ = [
     "greedy_search",
     "least_risk",
     "sample",
+    "score_all",
     "score_at_once",
 ]
 
@@ -54,7 +56,7 @@ _HOME = {
     "phrases": ("ForcedPhrases",),
     "risk": ("least_risk",),
     "sampling": ("sample",),
-    "scoring": ("force", "score_at_once"),
+    "scoring": ("Forced", "force", "score_all", "score_at_once"),
     "search": ("generate", "generate_all"),
 }
 

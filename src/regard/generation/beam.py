@@ -27,7 +27,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.errors import InputError, RegardError
-from regard.generation.controls import Control, controlled
+from regard.generation.controls import Control, controlled, in_vocabulary
 from regard.generation.hypothesis import NAN_LOGITS, Hypothesis, ranked
 from regard.generation.lengths import source_words
 from regard.generation.options import SearchOptions
@@ -152,6 +152,7 @@ class BeamSearch:
         scores_NK, words_NK = scores_NV.topk(min(self._options.beam + 3, logits_NV.shape[-1]), dim=-1)
         words, wanted = words_NK.cpu().numpy(), self._selection.wanted(self.running)
         if wanted is not None:
+            in_vocabulary(int(wanted.max()), logits_NV.shape[-1], "a forced phrase")
             # a word that is already there is offered once: PAD, which nobody chooses, takes its second place
             wanted = np.where((wanted[:, :, None] == words[:, None, :]).any(axis=-1), PAD, wanted)
             words = np.column_stack([words, wanted])

@@ -12,14 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.generation.options import SearchOptions
 from regard.generation.prefixes import Prefixes
-from regard.protocols import BOS, EOS, PAD
+from regard.protocols import BOS, EOS, PAD, UNK
 
 Phrase = Sequence[int]
 
@@ -53,8 +56,13 @@ class ForcedPrefix:
         for sentence, words in self.words.items():
             _check(words, f"the forced prefix of sentence {sentence}")
 
+    @cached_property
+    def _largest(self) -> int:
+        return max(chain.from_iterable(self.words.values()), default=0)
+
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
         """Forbid all words but the next of the prefix."""
+        in_vocabulary(self._largest, scores.shape[-1], "a forced prefix")
         for n, sentence in enumerate(prefixes.sentence.tolist()):
             words = self.words.get(sentence, ())
             if prefixes.num_words < len(words):
@@ -85,8 +93,14 @@ class ForbiddenPhrases:
                 if not phrase:
                     raise InputError("a forbidden phrase must have at least one word, but is empty")
 
+    @cached_property
+    def _largest(self) -> int:
+        phrases = [*self.everywhere, *chain.from_iterable(self.by_sentence.values())]
+        return max(chain.from_iterable(phrases), default=0)
+
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
         """Forbid the last word of a phrase after all its others."""
+        in_vocabulary(self._largest, scores.shape[-1], "a forbidden phrase")
         banned = []
         for n, (sentence, ids) in enumerate(zip(prefixes.sentence.tolist(), prefixes.ids.tolist(), strict=True)):
             for phrase in (*self.everywhere, *self.by_sentence.get(sentence, ())):
@@ -162,6 +176,7 @@ class Suppress:
 
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
         """Forbid the words."""
+        in_vocabulary(max(self.words, default=0), scores.shape[-1], "the list of suppressed words")
         scores[:, list(self.words)] = -math.inf
         return scores
 
@@ -179,6 +194,8 @@ class Bias:
     def __post_init__(self) -> None:
         if not all(math.isfinite(nats) for nats in self.added.values()):
             raise InputError("a bias must be a finite number; use Suppress to forbid a word")
+        if min(self.added, default=0) < 0:
+            raise InputError(f"a bias must be for the id of a word, but one is for {min(self.added)}")
 
     @property
     def ceiling(self) -> float:
@@ -187,8 +204,21 @@ class Bias:
 
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
         """Add the biases."""
+        in_vocabulary(max(self.added, default=0), scores.shape[-1], "a bias")
         scores[:, list(self.added)] += scores.new_tensor(list(self.added.values()))
         return scores
+
+
+def asked_by(options: SearchOptions) -> list[Control]:
+    """Return the controls that the options of a search ask for, in this order."""
+    found: list[Control] = []
+    if options.suppress_unknown:
+        found.append(Suppress((UNK,)))
+    if options.no_repeat:
+        found.append(NoRepeat(options.no_repeat))
+    if options.repetition_penalty != 1:
+        found.append(RepetitionPenalty(options.repetition_penalty))
+    return found
 
 
 def controlled(
@@ -199,6 +229,16 @@ def controlled(
     for control in controls:
         scores = control(scores, prefixes)
     return scores
+
+
+def in_vocabulary(largest: int, size: int, name: str) -> None:
+    """Refuse ids that the model's vocabulary does not have.
+
+    Raises:
+        InputError: ``largest`` is not below ``size``.
+    """
+    if largest >= size:
+        raise InputError(f"{name} must hold ids below the vocabulary's size {size:,}, but holds {largest:,}")
 
 
 def _without(scores: Tensor, banned: Iterable[tuple[int, int]]) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -12,6 +11,9 @@ import numpy as np
 from regard.errors import RecipeError
 from regard.generation.prefixes import Ints
 from regard.generation.scores import Average, LengthPenalty, Score, Sum, WordReward
+
+_MOST = 10**9
+"""Of every count: beyond any use, and far from where arithmetic on the host or the device ends."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class SamplingOptions:
         top_p: draw among the fewest best words that have this probability together.
         min_p: draw among words that have at least this share of the best one's probability.
         seed: of the draws; a sentence's outputs depend on it and on the sentence's number, and on nothing else.
+        least_risk: of the outputs drawn, the one that is most like all the others comes first (minimum Bayes risk).
     """
 
     samples: int = 1
@@ -33,17 +36,18 @@ class SamplingOptions:
     top_p: float = 1.0
     min_p: float = 0.0
     seed: int = 1
+    least_risk: bool = False
 
     def __post_init__(self) -> None:
-        _at_least("sampling.samples", self.samples, 1)
-        _at_least("sampling.temperature", self.temperature, 0)
+        _count("sampling.samples", self.samples, 1)
+        _number("sampling.temperature", self.temperature, 0)
         if self.top_k is not None:
-            _at_least("sampling.top_k", self.top_k, 1)
+            _count("sampling.top_k", self.top_k, 1)
         if not 0 < self.top_p <= 1:
             raise RecipeError(f"`generation.sampling.top_p` must be above 0 and at most 1, but is {self.top_p}")
         if not 0 <= self.min_p <= 1:
             raise RecipeError(f"`generation.sampling.min_p` must be from 0 to 1, but is {self.min_p}")
-        _at_least("sampling.seed", self.seed, 0)
+        _count("sampling.seed", self.seed, 0, 2**64)
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,11 @@ class SearchOptions:
         groups: the beam is parted into this many groups, each kept away from the words of those before it (diverse
             beam search, Vijayakumar et al. 2018); 1 is ordinary beam search.
         diversity: what a word costs, in nats, for each time that an earlier group has just taken it.
-        sampling: draw outputs at random instead; of the above only the limits and the score are then used.
+        no_repeat: no sequence of this many words occurs twice; 0 lets them.
+        repetition_penalty: the log-probability of a word that has occurred is multiplied by it: above 1 discourages.
+        suppress_unknown: the token for unknown words is never chosen.
+        sampling: draw outputs at random instead; of the above the limits, the score and what is said of repetitions
+            and unknown words are then used.
     """
 
     beam: int = 4
@@ -87,6 +95,9 @@ class SearchOptions:
     coverage_penalty: float = 0.0
     groups: int = 1
     diversity: float = 0.5
+    no_repeat: int = 0
+    repetition_penalty: float = 1.0
+    suppress_unknown: bool = False
     sampling: SamplingOptions | None = None
 
     @classmethod
@@ -101,8 +112,8 @@ class SearchOptions:
         return cls(**{**table, "sampling": None if sampling is None else SamplingOptions(**sampling)})
 
     def __post_init__(self) -> None:
-        _at_least("beam", self.beam, 1)
-        _at_least("nbest", self.nbest, 1)
+        _count("beam", self.beam, 1)
+        _count("nbest", self.nbest, 1)
         if self.nbest > self.beam:
             raise RecipeError(
                 f"`generation.nbest` must be at most `generation.beam` = {self.beam}, but is {self.nbest}"
@@ -111,17 +122,21 @@ class SearchOptions:
             raise RecipeError(
                 f"`generation.score` must be 'google', 'average', 'sum' or 'reward', but is {self.score!r}"
             )
-        for key, value in (("length_penalty", self.length_penalty), ("word_reward", self.word_reward)):
-            if not math.isfinite(value):
-                raise RecipeError(f"`generation.{key}` must be a finite number, but is {value}")
-        _at_least("max_length", self.max_length, 1)
-        _at_least("max_length_ratio", self.max_length_ratio, 0)
-        _at_least("max_length_margin", self.max_length_margin, 0)
-        _at_least("min_length", self.min_length, 0)
-        _at_least("min_length_ratio", self.min_length_ratio, 0)
-        _at_least("coverage_penalty", self.coverage_penalty, 0)
-        _at_least("groups", self.groups, 1)
-        _at_least("diversity", self.diversity, 0)
+        _number("length_penalty", self.length_penalty, -30, 30)  # |Y|^30 is still a number for the longest |Y|
+        _number("word_reward", self.word_reward, -_MOST)
+        _count("max_length", self.max_length, 1)
+        _number("max_length_ratio", self.max_length_ratio, 0)
+        _count("max_length_margin", self.max_length_margin, 0)
+        _count("min_length", self.min_length, 0)
+        _number("min_length_ratio", self.min_length_ratio, 0)
+        _number("coverage_penalty", self.coverage_penalty, 0)
+        _count("groups", self.groups, 1)
+        _number("diversity", self.diversity, 0)
+        _count("no_repeat", self.no_repeat, 0)
+        if not 0 < self.repetition_penalty <= _MOST:
+            raise RecipeError(
+                f"`generation.repetition_penalty` must be a number above 0, but is {self.repetition_penalty}"
+            )
         if self.beam % self.groups:
             raise RecipeError(f"`generation.groups` must divide `generation.beam`, {self.beam}, but is {self.groups}")
         if self.min_length > self.max_length:
@@ -154,6 +169,14 @@ class SearchOptions:
         return np.minimum(fewest.clip(self.min_length), most), most
 
 
-def _at_least(key: str, value: float, least: int) -> None:
-    if not (math.isfinite(value) and value >= least):
+def _count(key: str, value: int, least: int, most: int = _MOST) -> None:
+    if not isinstance(value, int):
+        raise RecipeError(f"`generation.{key}` must be a whole number, but is {value!r}")
+    _number(key, value, least, most)
+
+
+def _number(key: str, value: float, least: int, most: int = _MOST) -> None:
+    if not value >= least:
         raise RecipeError(f"`generation.{key}` must be at least {least}, but is {value}")
+    if value > most:
+        raise RecipeError(f"`generation.{key}` must be at most {most:,}, but is more")

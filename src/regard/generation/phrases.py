@@ -32,7 +32,7 @@ class ForcedPhrases:
         self._phrases: dict[int, list[Phrase]] = {}
         for sentence, of_sentence in phrases.items():
             for phrase in of_sentence:
-                if not phrase or {PAD, BOS, EOS} & {*phrase}:
+                if not phrase or {PAD, BOS, EOS} & {*phrase} or min(phrase) < 0:
                     raise InputError(
                         f"a phrase forced on sentence {sentence} must be a sequence of words, but is {phrase}"
                     )

@@ -14,7 +14,7 @@ from regard.generation.hypothesis import Hypothesis, ranked
 from regard.generation.options import SearchOptions
 from regard.generation.phrases import ForcedPhrases
 from regard.generation.prefixes import Ints, Prefixes
-from regard.generation.scores import best_possible
+from regard.generation.scores import best_possible, coverage_cost
 
 
 class Races:
@@ -56,8 +56,7 @@ class Races:
 
     def add(self, prefixes: Prefixes, *, finished: bool) -> None:
         """Give each of the prefixes a place for good; the last id of a finished one is its end mark."""
-        # coverage: Wu et al. 2016, equation 14; 1e-9 stands for a source token that had no attention at all
-        coverage = self._coverage_penalty * np.log(prefixes.coverage.clip(1e-9, 1.0)).sum(axis=1)
+        coverage = coverage_cost(prefixes.coverage, self._coverage_penalty)
         words = (prefixes.ids[:, :-1] if finished else prefixes.ids).tolist()
         for n, (race, sentence) in enumerate(zip(prefixes.race.tolist(), prefixes.sentence.tolist(), strict=True)):
             parts, adjustment = tuple(prefixes.log_probs[n].tolist()), float(prefixes.adjustment[n])

@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
+from regard.generation.prefixes import Floats
+
 
 @runtime_checkable
 class Score(Protocol):
@@ -59,6 +63,17 @@ class WordReward:
     def __call__(self, log_prob: float, length: int) -> float:
         """Return the rewarded log-probability."""
         return log_prob + self.reward * length
+
+
+def coverage_cost(coverage: Floats, penalty: float) -> Floats:
+    """Return what it costs to have left source tokens without attention, 0 or below: Wu et al. 2016, equation 14.
+
+    Args:
+        coverage: [N, S] attention that each source token has had, 1 on padding.
+        penalty: beta; what a token costs of which nothing was seen is ``penalty * log(1e-9)``.
+    """
+    cost: Floats = penalty * np.log(coverage.clip(1e-9, 1.0)).sum(axis=-1)
+    return cost
 
 
 def best_possible(score: Score, log_prob: float, shortest: int, longest: int) -> float:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.errors import DataError
+from regard.errors import DataError, InputError
 from regard.generation.hypothesis import Hypothesis
+from regard.generation.lengths import by_length, padded
 from regard.generation.options import SearchOptions
-from regard.protocols import BOS, EOS, PAD, StepDecoder
+from regard.generation.scores import coverage_cost
+from regard.protocols import BOS, EOS, PAD, UNK, StepDecoder
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,11 @@ def force(
         source: ids, each row ended by EOS and padded on the right.
         targets: ids with neither BOS nor EOS, one sequence per row.
         source_lengths: real tokens per row; None when nothing is padded.
-        options: the score.
+        options: the score, the coverage penalty included.
         finished: whether the end mark is scored too, per row; it is if not given. False for cut hypotheses.
+
+    Raises:
+        DataError: the numbers of sources and targets differ, or a target holds an id that is no word of the model.
     """
     ends = [True] * len(targets) if finished is None else finished
     target_in, target_out = _shifted(len(source), targets, ends, source.device)
@@ -63,19 +69,27 @@ def force(
     log_probs, looks = [], []
     for t in range(target_in.shape[1]):
         step = decoder.step(target_in[:, t], state)
+        _in_vocabulary(targets, step.logits.shape[-1])
         state = step.state
         log_probs.append(_log_probs(step.logits, target_out[:, t]))
         if step.attention is not None:
             looks.append(step.attention)
     hypotheses = _hypotheses(torch.stack(log_probs, dim=1), targets, ends, options)
+    penalty = options.coverage_penalty if options else 0.0
     if not looks:
+        if penalty:
+            raise InputError("`generation.coverage_penalty` needs a decoder whose steps tell their attention")
         return [Forced(hypothesis, None) for hypothesis in hypotheses]
     attention_BTS = torch.stack(looks, dim=1)
     lengths = [source.shape[1]] * len(source) if source_lengths is None else source_lengths.tolist()
-    return [
-        Forced(hypothesis, attention_BTS[row, : hypothesis.length, : lengths[row]])
-        for row, hypothesis in enumerate(hypotheses)
-    ]
+    found = []
+    for row, hypothesis in enumerate(hypotheses):
+        attention_TS = attention_BTS[row, : hypothesis.length, : lengths[row]]
+        if penalty:
+            cost = coverage_cost(attention_TS.cpu().double().numpy().sum(axis=0), penalty)
+            hypothesis = replace(hypothesis, score=hypothesis.score + float(cost))
+        found.append(Forced(hypothesis, attention_TS))
+    return found
 
 
 Logits = Callable[[Tensor, Tensor, Tensor | None, Tensor], Tensor]
@@ -103,7 +117,42 @@ def score_at_once(
         return []
     lengths = torch.tensor([len(target) + 1 for target in targets], device=source.device)
     found_BTV = logits(source, target_in, source_lengths, lengths)
+    _in_vocabulary(targets, found_BTV.shape[-1])
     return _hypotheses(_log_probs(found_BTV, target_out), targets, ends, options)
+
+
+FoundT = TypeVar("FoundT")
+Scorer = Callable[[Tensor, Sequence[Sequence[int]], Tensor | None, Sequence[bool]], Sequence[FoundT]]
+"""(source [B, S], targets, source_lengths [B] | None, finished) -> what was found for each row."""
+
+
+def score_all(
+    scorer: Scorer[FoundT],
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    finished: Sequence[bool],
+    *,
+    batch_tokens: int = 4096,
+    device: torch.device | str = "cpu",
+) -> list[FoundT]:
+    """Return what ``scorer`` finds for each pair, in the order given; what is scored together has similar lengths.
+
+    Args:
+        scorer: ``force`` or ``score_at_once`` with a model.
+        sources: ids, each ended by EOS.
+        targets: ids with neither BOS nor EOS.
+        finished: whether the end mark is scored too.
+        batch_tokens: tokens of both sides scored at once, padding included; at least one pair.
+        device: where the model is.
+    """
+    results: list[FoundT | None] = [None] * len(sources)
+    both = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
+    for batch in by_length(both, batch_tokens):
+        source, lengths = padded([sources[index] for index in batch], device)
+        found = scorer(source, [targets[index] for index in batch], lengths, [finished[index] for index in batch])
+        for index, one in zip(batch, found, strict=True):
+            results[index] = one
+    return cast(list[FoundT], results)
 
 
 def _shifted(
@@ -114,11 +163,20 @@ def _shifted(
         raise DataError(
             f"scoring needs a target for each source, but has {num_sources} sources and {len(targets)} targets"
         )
+    for number, target in enumerate(targets, 1):
+        if min(target, default=UNK) < 0 or {PAD, BOS, EOS} & {*target}:
+            raise DataError(f"target {number} must hold ids of words, with no special but UNK, but is {list(target)}")
     width = max((len(target) for target in targets), default=0) + 1
     fed = [[BOS, *target, *[PAD] * (width - len(target) - 1)] for target in targets]
     predicted = [[*target, EOS, *[PAD] * (width - len(target) - 1)] for target in targets]
     shape = (len(targets), width)
     return torch.tensor(fed, device=device).view(shape), torch.tensor(predicted, device=device).view(shape)
+
+
+def _in_vocabulary(targets: Sequence[Sequence[int]], size: int) -> None:
+    largest = max((max(target, default=0) for target in targets), default=0)
+    if largest >= size:
+        raise DataError(f"targets must hold ids below the vocabulary's size {size:,}, but one holds {largest:,}")
 
 
 def _log_probs(logits: Float[Tensor, "*any V"], tokens: Int[Tensor, "*any"]) -> Float[Tensor, "*any"]:

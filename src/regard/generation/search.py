@@ -13,14 +13,14 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.generation.beam import beam_search
-from regard.generation.controls import Control
+from regard.generation.controls import Control, asked_by
 from regard.generation.greedy import greedy_search
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lengths import by_length
+from regard.generation.lengths import by_length, padded
 from regard.generation.options import SearchOptions
 from regard.generation.phrases import ForcedPhrases
 from regard.generation.sampling import sample
-from regard.protocols import PAD, StepDecoder
+from regard.protocols import StepDecoder
 
 
 def generate(
@@ -40,11 +40,12 @@ def generate(
         source: ids, each row ended by EOS and padded on the right.
         source_lengths: real tokens per row; None when nothing is padded.
         options: beam, score, limits; or sampling.
-        controls: change the scores of words, one after the other.
+        controls: change the scores of words, one after the other, after those that ``options`` ask for.
         phrases: what the outputs must contain; not with sampling.
         sentences: the number by which controls, phrases and seeds know each row; its place in the batch if not given.
     """
     options = options or SearchOptions()
+    controls = [*asked_by(options), *controls]
     if options.sampling:
         if phrases:
             raise InputError("forced phrases need a beam search; they cannot be combined with sampling")
@@ -65,7 +66,7 @@ def generate_all(
     *,
     controls: Sequence[Control] = (),
     phrases: ForcedPhrases | None = None,
-    first: int = 0,
+    numbers: Sequence[int] | None = None,
     batch_tokens: int = 4096,
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis]]:
@@ -77,7 +78,7 @@ def generate_all(
         options: as in ``generate``.
         controls: as in ``generate``.
         phrases: as in ``generate``.
-        first: the number by which controls, phrases and seeds know the first source; the others follow.
+        numbers: by which controls, phrases and seeds know each source; its place among them if not given.
         batch_tokens: source tokens decoded at once, padding and the beam's copies included; at least one sentence.
         device: where the decoder is.
     """
@@ -85,19 +86,13 @@ def generate_all(
     results: list[list[Hypothesis]] = [[] for _ in sources]
     copies = options.sampling.samples if options.sampling else options.beam
     for batch in by_length([len(source) for source in sources], batch_tokens // copies):
-        lengths = torch.tensor([len(sources[index]) for index in batch])
-        padded = torch.full((len(batch), int(lengths.max())), PAD)
-        for row, index in enumerate(batch):
-            padded[row, : len(sources[index])] = torch.tensor(sources[index])
-        is_padded = bool((lengths != padded.shape[1]).any())
         found = generate(
             decoder,
-            padded.to(device),
-            lengths.to(device) if is_padded else None,
+            *padded([sources[index] for index in batch], device),
             options,
             controls=controls,
             phrases=phrases,
-            sentences=[first + index for index in batch],
+            sentences=batch if numbers is None else [numbers[index] for index in batch],
         )
         for index, hypotheses in zip(batch, found, strict=True):
             results[index] = hypotheses

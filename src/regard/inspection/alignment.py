@@ -61,8 +61,15 @@ def word_weights(
             f"`weights` must be [{len(target)} target pieces, {len(source)} source pieces], "
             f"but is {list(weights.shape)}"
         )
-    rows = [weights[span].mean(dim=0) for span in word_spans(target)]
-    columns = [torch.stack(rows, dim=0)[:, span].sum(dim=1) for span in word_spans(source)] if rows else []
+    return span_weights(weights, word_spans(source), word_spans(target))
+
+
+def span_weights(
+    weights: Float[Tensor, "T S"], source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
+) -> Float[Tensor, "words_T words_S"]:
+    """Return what ``word_weights`` does for words that are given by the indices of their pieces."""
+    rows = [weights[list(span)].mean(dim=0) for span in target]
+    columns = [torch.stack(rows, dim=0)[:, list(span)].sum(dim=1) for span in source] if rows else []
     return torch.stack(columns, dim=1) if columns else weights.new_zeros(len(rows), 0)
 
 
@@ -83,7 +90,11 @@ def align_words(
         target: Target pieces as they were written, likewise.
         threshold: Smallest share of a link, in (0, 1].
     """
-    table = word_weights(weights, source, target)
+    return link_words(word_weights(weights, source, target), threshold=threshold)
+
+
+def link_words(table: Float[Tensor, "words_T words_S"], *, threshold: float | None = None) -> list[Link]:
+    """Return the links of ``align_words`` from how much each target word looks at each source word."""
     if table.numel() == 0:
         return []
     if threshold is None:

@@ -1,8 +1,13 @@
-"""Assembly: what a model is (specs), how it is made (build), what it does (seq2seq, classifier)."""
+"""Assembly: what a model is (specs), how it is made (builder), what it does (seq2seq, classifier).
 
-from regard.models.build import build, build_classifier, tie
-from regard.models.classifier import SequenceClassifier
-from regard.models.seq2seq import DecoderState, Transformer
+Specs are there at once; what needs torch is loaded when first used, so that a recipe is read without it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from regard.models.specs import (
     PRESETS,
     ClassifierSpec,
@@ -18,6 +23,20 @@ from regard.models.specs import (
     spec_from_dict,
     spec_to_dict,
 )
+
+if TYPE_CHECKING:
+    from regard.models.builder import build, build_classifier, tie
+    from regard.models.classifier import SequenceClassifier
+    from regard.models.seq2seq import DecoderState, Transformer
+
+_HOME = {
+    "DecoderState": "seq2seq",
+    "SequenceClassifier": "classifier",
+    "Transformer": "seq2seq",
+    "build": "builder",
+    "build_classifier": "builder",
+    "tie": "builder",
+}
 
 __all__ = [
     "PRESETS",
@@ -40,3 +59,9 @@ __all__ = [
     "spec_to_dict",
     "tie",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

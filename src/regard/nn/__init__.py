@@ -2,6 +2,7 @@
 
 from regard.nn.attention import MultiHeadAttention, attend, attend_plain
 from regard.nn.cache import KeysValues, KeyValueCache
+from regard.nn.dropout import Dropout, drop
 from regard.nn.embedding import Embedding, FrameMap, LeadingToken, TokenTable
 from regard.nn.feed_forward import FeedForward, GatedFeedForward
 from regard.nn.fronts import Convolutions, Windows, num_windows
@@ -26,6 +27,7 @@ __all__ = [
     "Convolutions",
     "Decoder",
     "DecoderLayer",
+    "Dropout",
     "Embedding",
     "Encoder",
     "EncoderLayer",
@@ -55,6 +57,7 @@ __all__ = [
     "causal_mask",
     "check_mask",
     "combine",
+    "drop",
     "lengths_from_ids",
     "num_windows",
     "padding_mask",

@@ -18,11 +18,12 @@ from torch.nn import functional as F
 
 from regard.errors import ShapeError
 from regard.nn.cache import KeysValues, KeyValueCache
+from regard.nn.dropout import drop
 from regard.nn.masks import EVERYTHING, Offset, Visibility, causal_mask, combine
 from regard.nn.positions import Positions
 
 SHORT = 32
-"""On a CPU, up to this many keys two plain products beat the fused kernel, whose start-up they cannot amortise."""
+"""On a CPU, up to this many keys two plain products and their gradients beat the fused kernel and its own."""
 
 
 def attend_plain(
@@ -58,7 +59,7 @@ def attend_plain(
         scores = scores.masked_fill(~(mask | empty), -math.inf)
         weights = scores.softmax(dim=-1).masked_fill(empty, 0.0)
     if dropout > 0:
-        weights = F.dropout(weights, dropout)
+        weights = drop(weights, dropout)
     return weights.to(v_BHSK.dtype) @ v_BHSK, weights  # a float32 bias makes float32 weights of half scores
 
 
@@ -79,7 +80,7 @@ def attend(
     top of ``mask`` and ``bias``.
     """
     num_queries, num_keys = q_BHTK.size(2), k_BHSK.size(2)
-    short = q_BHTK.device.type == "cpu" and num_keys <= SHORT
+    short = q_BHTK.device.type == "cpu" and num_keys <= SHORT and q_BHTK.requires_grad
     # The kernel's own triangle hangs from the first key: right where there are as many queries as keys, and only there.
     if causal and (short or mask is not None or bias is not None or num_queries != num_keys):
         mask = combine(mask, causal_mask(num_queries, num_keys, device=q_BHTK.device))

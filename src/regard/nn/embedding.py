@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import ShapeError
+from regard.nn.dropout import Dropout
 from regard.nn.masks import Offset
 from regard.nn.positions import Positions
 from regard.protocols import PAD
@@ -100,7 +101,7 @@ class Embedding(nn.Module):
         self.vectors = vectors
         self.positions = positions
         self.norm = norm if norm is not None else nn.Identity()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, offset: Offset = 0) -> Float[Tensor, "B L D"]:
         """Return the embedded sequence; ``offset`` is the place of its first token."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.nn.dropout import Dropout
+
 Activation = Callable[[Tensor], Tensor]
 
 
@@ -31,7 +33,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(d_model, d_ff, bias=bias)
         self.outer = nn.Linear(d_ff, d_model, bias=bias)
         self.activation = activation
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         """Return each position's new features."""
@@ -58,7 +60,7 @@ class GatedFeedForward(nn.Module):
         self.gate_inner = nn.Linear(d_model, 2 * d_ff, bias=bias)
         self.outer = nn.Linear(d_ff, d_model, bias=bias)
         self.activation = activation
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         """Return each position's new features."""

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.nn.dropout import Dropout
+
 Sublayer = Callable[[Tensor], Tensor]
 
 
@@ -21,7 +23,7 @@ class PostNorm(nn.Module):
     def __init__(self, norm: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], sublayer: Sublayer) -> Float[Tensor, "B L D"]:
         """Return the normalised sum of ``x_BLD`` and what ``sublayer`` makes of it."""
@@ -37,7 +39,7 @@ class PreNorm(nn.Module):
     def __init__(self, norm: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], sublayer: Sublayer) -> Float[Tensor, "B L D"]:
         """Return ``x_BLD`` plus what ``sublayer`` makes of its normalised self."""
@@ -50,7 +52,7 @@ class NoResidual(nn.Module):
     def __init__(self, norm: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], sublayer: Sublayer) -> Float[Tensor, "B L D"]:
         """Return what ``sublayer`` makes of the normalised ``x_BLD``, and nothing of ``x_BLD`` itself."""

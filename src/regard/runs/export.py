@@ -18,6 +18,36 @@ from regard.training import Checkpoints, Seq2SeqObjective, load_tensors
 Which = Literal["best", "last"]
 
 
+def export_as_asked(folder: RunFolder, out: str | Path | None = None) -> str:
+    """Write the model folder of a run as its recipe says, and return in words which weights it holds.
+
+    They are the mean of the ``average_count`` best or last checkpoints if ``average`` asks for it, else those of the
+    best checkpoint, or of the last where none is kept for being the best.
+
+    Raises:
+        FolderError: there is no run, or no checkpoint.
+    """
+    options = folder.read_recipe().training
+    if options.average == "none":
+        return export_in_words(folder, "best" if options.keep_best else "last", 1, out)
+    return export_in_words(folder, options.average, options.average_count, out)
+
+
+def export_in_words(folder: RunFolder, which: Which, count: int, out: str | Path | None = None) -> str:
+    """Do `export`, and return in words which weights were taken."""
+    updates = export(folder, which, count, out)
+    return weights_in_words(updates, moving=folder.read_recipe().training.ema > 0)
+
+
+def weights_in_words(updates: Sequence[int], *, moving: bool) -> str:
+    """Return ``the weights of update 65``, or ``the mean of the weights of updates 14 and 65``."""
+    *others, last = [f"{update:,}" for update in updates]
+    what = "the moving average of the weights" if moving else "the weights"
+    if not others:
+        return f"{what} {'at' if moving else 'of'} update {last}"
+    return f"the mean of {what} {'at' if moving else 'of'} updates {', '.join(others)} and {last}"
+
+
 def export(folder: RunFolder, which: Which, count: int, out: str | Path | None = None) -> list[int]:
     """Write the model folder of a run: the mean of the weights of ``count`` checkpoints, or of one.
 
@@ -72,7 +102,7 @@ def _card(recipe: Recipe, updates: Sequence[int], parameters: int) -> str:
     return f"""# A model made with Regard {__version__}
 
 An encoder-decoder Transformer (preset {spec.preset}) with {parameters:,} parameters and {" and ".join(sorted(kinds))} \
-tokens, after {", ".join(f"{update:,}" for update in updates)} updates.
+tokens. It holds {weights_in_words(updates, moving=recipe.training.ema > 0)}.
 
 ```console
 $ regard translate -m FOLDER < input.txt > output.txt

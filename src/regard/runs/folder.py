@@ -38,7 +38,7 @@ _HEADER = "# Every key in effect, kept by regard for this run.\n\n"
 """Tells the recipe of a run from one that somebody wrote."""
 
 _FREE_SECTIONS = ("generation", "evaluation")
-_PATHS_OF_CORPORA = {"source", "target", "pairs"}
+_PATHS_OF_CORPORA = {"source", "target", "pairs", "nbest"}
 
 
 class RunFolder:
@@ -82,16 +82,19 @@ class RunFolder:
         Raises:
             FolderError: with every key that differs.
         """
-        self.keep_tables(to_tables(recipe))
+        self.keep_tables(to_tables(recipe), defaults=to_tables(Recipe()))
 
-    def keep_tables(self, tables: Tables) -> None:
-        """Do what `keep_recipe` does, for the tables of any recipe."""
-        if self.started and (found := changes(_compared(read_tables(self.recipe)), _compared(tables))):
+    def keep_tables(self, tables: Tables, *, defaults: Tables) -> None:
+        """Do what `keep_recipe` does, for the tables of any recipe and what its keys were before they existed."""
+        if self.started and (found := self._changes(tables, defaults)):
             raise FolderError(
                 f"{self.path} was started with another recipe: {'; '.join(found)}. "
                 "Restore these to go on, or train in another folder"
             )
         write_bytes(self.recipe, f"{_HEADER}{write_toml(tables)}".encode())
+
+    def _changes(self, tables: Tables, defaults: Tables) -> list[str]:
+        return changes(_compared(read_tables(self.recipe)), _compared(tables), _compared(defaults))
 
     def read_recipe(self) -> Recipe:
         """Return the recipe of the run that was started here.
@@ -102,6 +105,10 @@ class RunFolder:
         if not self._has_recipe():
             raise FolderError(f"{self.path} is not the folder of a run: it holds no recipe.toml of one")
         return check(read_tables(self.recipe), str(self.recipe))
+
+    def warmup(self) -> int | None:
+        """Return the warm-up of the run that was started here; None if none was."""
+        return self.read_recipe().training.warmup if self.started else None
 
     def _has_recipe(self) -> bool:
         return self.recipe.is_file() and self.recipe.read_bytes().startswith(_HEADER.encode())

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regard.data import CorpusFiles
 from regard.errors import FolderError, RecipeError
 from regard.runs.defaults import Extent, complete
 from regard.runs.recipe import Recipe, Tables, check, read_tables
+
+if TYPE_CHECKING:
+    from regard.data import RawCorpus
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,29 @@ class Plan:
             raise RecipeError("nothing to train on: give a source and a target file, or pairs, or a recipe with [data]")
         return [files for corpus in corpora for files in corpus.files(self.data)]
 
-    def recipe(self, targets: Iterable[str]) -> tuple[Recipe, str]:
-        """Return the recipe in effect for these target lines, and a sentence that says what was chosen."""
-        tables, sentence = complete(self.tables, Extent.of(targets))
+    def files_in_words(self) -> str:
+        """Return the names of the files of training text."""
+        return ", ".join("standard input" if path == "-" else path for files in self.corpora() for path in files.paths)
+
+    def corpora_in_words(self, raw: RawCorpus) -> list[str]:
+        """Return what was read from each of several corpora, or from an n-best list."""
+        corpora = self.corpora()
+        if len(corpora) == 1 and corpora[0].nbest is None:
+            return []
+        sizes = raw.sizes()
+        return [
+            f"{' + '.join(files.paths)}: {size:,} pairs"
+            + _outputs_in_words(files.nbest)
+            + (f", each seen {weight:.3g} times an epoch" if weight != 1 else "")
+            for files, size, weight in zip(corpora, sizes, raw.weights, strict=True)
+        ]
+
+    def recipe(self, targets: Iterable[str], *, warmup: int | None = None) -> tuple[Recipe, str]:
+        """Return the recipe in effect for these target lines, and a sentence that says what was chosen.
+
+        ``warmup`` is that of the run that is gone on with.
+        """
+        tables, sentence = complete(self.tables, Extent.of(targets), warmup=warmup)
         return check(tables, self.where), sentence
 
     def dry(self) -> tuple[Recipe, str]:
@@ -64,6 +88,7 @@ def plan(
     epochs: int | None = None,
     minutes: float | None = None,
     seed: int | None = None,
+    init: str | Path | None = None,
 ) -> Plan:
     """Put together a recipe file and what is said beside it, which wins.
 
@@ -79,6 +104,7 @@ def plan(
         epochs: when to stop.
         minutes: when to stop.
         seed: of everything random.
+        init: a model folder to start from.
 
     Raises:
         RecipeError: the file, or a key or value, cannot be used.
@@ -89,7 +115,7 @@ def plan(
     said: Tables = {
         "data": {"source": source, "target": target, "pairs": pairs},
         "model": {"preset": preset},
-        "training": {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed},
+        "training": {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed, "init": init},
     }
     match list(valid):
         case []:
@@ -110,10 +136,21 @@ def plan(
         if flags:
             tables[section] = {**kept, **flags}
     given = check(tables, where)
+    if given.training.init is not None:
+        from regard.runs.inherit import inherit_tables  # needs torch, which a recipe otherwise does not
+
+        tables = inherit_tables(tables, given)
+        given = check(tables, where)
     folder = Path(data) if data is not None else Path(recipe).parent if recipe is not None else Path()
     if not folder.is_dir():
         raise FolderError(f"there is no data folder {folder}")
     return Plan(tables, given, folder, _name(recipe, source, target, pairs), where)
+
+
+def _outputs_in_words(nbest: int | None) -> str:
+    if nbest is None:
+        return ""
+    return ", the best output of each source" if nbest == 1 else f", at most {nbest} outputs of each source"
 
 
 def _name(*paths: str | Path | None) -> str:

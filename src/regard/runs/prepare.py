@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from regard.bundle import describe_bundle
 from regard.data import (
     CorpusFiles,
     EncodedCorpus,
@@ -114,8 +115,13 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
         valid_raw, valid_rows = open_raw([valid_files], folder.cache), None
         text = read_set(options, "valid", data)
 
+    init = recipe.training.init
     if folder.started:
         source, target = folder.read_tokenizers()
+    elif init is not None and recipe.training.init_vocabulary == "keep":
+        about = describe_bundle(init)
+        source, target = about.source_tokenizer, about.target_tokenizer
+        folder.keep_tokenizers(source, target)
     else:
         made = build_tokenizers(
             replace(

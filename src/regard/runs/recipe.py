@@ -43,6 +43,9 @@ class Corpus:
         target: the file, or as many files, of target lines.
         pairs: instead of the two: files of pairs, TSV, or JSONL when the name says so.
         columns: for TSV, which columns hold source and target, from 1; left out, there must be exactly two.
+        nbest: instead of the target: outputs of another model to learn from, as ``regard translate --nbest`` writes
+            them, or ``--jsonl`` does, which needs no source.
+        nbest_keep: outputs taken of each source; together they count as one.
         weight: how many times an epoch sees each pair, on average.
         tag: put before each source as one token that text cannot spell, such as ``de``.
     """
@@ -51,10 +54,21 @@ class Corpus:
     target: Paths | None = None
     pairs: Paths | None = None
     columns: tuple[int, int] | None = None
+    nbest: str | None = None
+    nbest_keep: int = 1
     weight: float = 1.0
     tag: str = ""
 
     def __post_init__(self) -> None:
+        if self.nbest_keep < 1:
+            raise RecipeError(f"`nbest_keep` must be at least 1, but is {self.nbest_keep}")
+        if self.nbest is not None:
+            if (self.target, self.pairs, self.columns) != (None, None, None) or not isinstance(self.source, str | None):
+                raise RecipeError("`nbest` stands instead of `target` and `pairs`, with one file as `source`")
+            if self.source is None and not self.nbest.removesuffix(".gz").endswith(".jsonl"):
+                raise RecipeError("`nbest` needs the `source` that was translated, unless it is a .jsonl file")
+            self.files(Path())
+            return
         if (self.source is None) != (self.target is None):
             have, lack = ("source", "target") if self.target is None else ("target", "source")
             raise RecipeError(f"`{have}` needs its `{lack}`; a file that holds both sides is given as `pairs`")
@@ -67,6 +81,11 @@ class Corpus:
 
     def files(self, folder: Path) -> list[CorpusFiles]:
         """Return where the pairs are, relative paths taken from ``folder``."""
+        if self.nbest is not None:
+            outputs, weight = in_folder(folder, self.nbest), self.weight / self.nbest_keep
+            sources = [in_folder(folder, path) for path in listed(self.source)]
+            first, second = (sources[0], outputs) if sources else (outputs, None)
+            return [CorpusFiles(first, second, weight=weight, tag=self.tag, nbest=self.nbest_keep)]
         sources, targets = (listed(self.pairs), [None]) if self.pairs else (listed(self.source), listed(self.target))
         return [
             CorpusFiles(

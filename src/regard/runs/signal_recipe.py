@@ -150,9 +150,10 @@ class SignalRecipe:
             raise RecipeError(
                 f"training.metric = {self.training.metric!r} is not measured{nearest(self.training.metric, FIGURES)}"
             )
-        for key in ("max_tokens", "max_sentences"):
+        for key in ("max_tokens", "max_sentences", "init", "init_vocabulary"):
             if getattr(self.training, key) != getattr(TrainingOptions(), key):
-                raise RecipeError(f"training.{key} is for text; cases in a batch are data.batch_size")
+                instead = "; cases in a batch are data.batch_size" if key.startswith("max") else ""
+                raise RecipeError(f"training.{key} is for text{instead}")
 
 
 def is_of_signals(tables: Mapping[str, Any]) -> bool:

@@ -33,7 +33,7 @@ def write_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _assignments(table: Mapping[str, Any]) -> list[str]:
-    return [f"{_key(key)} = {_value(value)}" for key, value in table.items() if value is not None]
+    return [f"{_key(key)} = {toml_value(value)}" for key, value in table.items() if value is not None]
 
 
 def _is_list_of_tables(value: Any) -> bool:
@@ -44,7 +44,8 @@ def _key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else _text(name)
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Return one value as TOML writes it: ``true``, ``0.3``, ``"tiny"``, ``[1, 3]``."""
     if isinstance(value, bool):  # before int: True is an int to Python
         return "true" if value else "false"
     if isinstance(value, int):
@@ -56,7 +57,7 @@ def _value(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(_assignments(value)) + "}"
     if isinstance(value, Sequence):
-        return "[" + ", ".join(_value(entry) for entry in value) + "]"
+        return "[" + ", ".join(toml_value(entry) for entry in value) + "]"
     raise TypeError(f"a recipe cannot hold a {type(value).__name__}")
 
 

@@ -11,14 +11,15 @@ from regard.data import open_raw
 from regard.errors import InterruptedRun
 from regard.models import build, spec_to_dict
 from regard.protocols import Observer
-from regard.runs.export import export
+from regard.runs.export import export_as_asked
 from regard.runs.folder import RunFolder
+from regard.runs.inherit import inherit_weights
 from regard.runs.plan import plan
-from regard.runs.prepare import Say, prepare, say_nothing, say_on_stderr
-from regard.runs.recipe import Recipe
+from regard.runs.prepare import prepare, say_nothing, say_on_stderr
 from regard.runs.validation import Validation
-from regard.training import Outcome, Seq2SeqObjective
+from regard.training import Outcome, Seq2SeqObjective, TrainingOptions
 from regard.training import train as train_module
+from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
 from regard.translator import Translator, load
 
@@ -37,6 +38,7 @@ def train(
     epochs: int | None = None,
     minutes: float | None = None,
     seed: int | None = None,
+    init: str | Path | None = None,
     device: str = "auto",
     quiet: bool = False,
     observers: Sequence[Observer] = (),
@@ -56,6 +58,7 @@ def train(
         epochs: stop after so many passes over the text.
         minutes: stop after so many minutes, summed over all calls that went on with this run.
         seed: of everything random.
+        init: a model folder to start from, with its vocabulary; see ``training.init`` of a recipe.
         device: ``cpu``, ``cuda``, ``mps``; ``auto`` takes the first that is there, from the end.
         quiet: say nothing on stderr: neither what is chosen nor how it goes.
         observers: told of updates, validations and checkpoints as they happen, beside the log of the run.
@@ -77,13 +80,17 @@ def train(
         epochs=epochs,
         minutes=minutes,
         seed=seed,
+        init=init,
     )
     asked.corpora()  # nothing is written for a recipe without text
     folder = RunFolder(out or Path("runs") / asked.name)
     folder.claim()
     say = say_nothing if quiet else say_on_stderr
+    say(f"reading {asked.files_in_words()} …")
     raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
-    effective, sentence = asked.recipe(raw.target_lines())
+    for sentence in asked.corpora_in_words(raw):
+        say(sentence)
+    effective, sentence = asked.recipe(raw.target_lines(), warmup=folder.warmup())
     say(sentence)
     folder.keep_recipe(effective)
     prepared = prepare(effective, raw, folder, asked.data, say)
@@ -92,6 +99,11 @@ def train(
     torch.manual_seed(effective.training.seed)
     model = build(spec).to(best_device(device))
     say(f"{sum(parameter.numel() for parameter in model.parameters()):,} parameters; the run is kept in {folder.path}")
+    if effective.training.init is not None and not folder.started:
+        tokenizers = prepared.source_tokenizer, prepared.target_tokenizer
+        say(inherit_weights(model, *tokenizers, effective.training.init))
+    if frozen := freeze(model, effective.training.freeze):
+        say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
     validation = Validation(prepared, effective.evaluation, effective.generation)
     try:
         outcome = train_module(
@@ -106,10 +118,10 @@ def train(
             fingerprint={"training_text": raw.key[:16], "model": spec_to_dict(spec)},
         )
     except InterruptedRun:
-        _finish(folder, effective, say)
+        say(f"{folder.model}: {export_as_asked(folder)}")
         raise
-    say(_ending(outcome))
-    _finish(folder, effective, say)
+    say(_ending(outcome, effective.training))
+    say(f"{folder.model}: {export_as_asked(folder)}")
     return load(folder.model, next(model.parameters()).device)
 
 
@@ -122,18 +134,11 @@ def best_device(name: str) -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-def _finish(folder: RunFolder, recipe: Recipe, say: Say) -> None:
-    """Write the model folder from the checkpoints that the recipe asks for."""
-    options = recipe.training
-    if options.average == "none":
-        updates = export(folder, "best" if options.keep_best else "last", 1)
-    else:
-        updates = export(folder, options.average, options.average_count)
-    say(f"model of update {', '.join(f'{update:,}' for update in updates)} in {folder.model}")
-
-
-def _ending(outcome: Outcome) -> str:
+def _ending(outcome: Outcome, options: TrainingOptions) -> str:
     after = f"after update {outcome.update:,} and {outcome.seconds / 60:.1f} minutes"
+    if outcome.finished and outcome.update == outcome.began_at:
+        limit = f"`{outcome.reason}` = {getattr(options, outcome.reason):g}"
+        return f"nothing to do: this run reached {limit} before, {after}; raise it to go on, or train in another folder"
     match outcome.reason:
         case "terminated":
             return f"asked to stop {after}; everything is saved: the same command goes on from there"

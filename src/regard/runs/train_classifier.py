@@ -28,6 +28,7 @@ from regard.signals.preparation import Preparation
 from regard.signals.readers import SignalSet, as_texts, read_signals
 from regard.signals.synthetic import Generator
 from regard.training import ClassObjective
+from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
 
 _VALID_SEED, _TEST_SEED, _FIT_SEED = 1_000_001, 1_000_002, 1_000_003
@@ -86,19 +87,21 @@ def train_classifier(
         TrainingError: the run cannot go on; the last good checkpoint is there.
         InterruptedRun: Ctrl-C; everything was saved.
     """
-    wanted = effective_recipe(recipe, data=data, limits=limits)
-    effective = wanted.recipe
     folder = RunFolder(out or Path("runs") / ("run" if isinstance(recipe, Mapping) else Path(recipe).stem))
+    wanted = effective_recipe(recipe, data=data, limits=limits, started=folder if folder.started else None)
+    effective = wanted.recipe
     folder.claim()
     say = say_nothing if quiet else say_on_stderr
     say(wanted.sentence)
     material = prepare_signals(effective, wanted.folder, say)
-    folder.keep_tables(signal_tables(effective))
+    folder.keep_tables(signal_tables(effective), defaults={})
 
     torch.manual_seed(effective.training.seed)
     spec = effective.model.spec(len(material.classes), material.preparation.num_features, material.longest)
     model = build_classifier(spec).to(best_device(device))
     say(f"{sum(parameter.numel() for parameter in model.parameters()):,} parameters; the run is kept in {folder.path}")
+    if frozen := freeze(model, effective.training.freeze):
+        say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
     classifier = SignalClassifier(
         model, material.preparation, np.array(material.classes), {"recipe": signal_tables(effective)}
     )
@@ -148,8 +151,11 @@ def effective_recipe(
     *,
     data: str | Path | None = None,
     limits: Mapping[str, int | float | None] | None = None,
+    started: RunFolder | None = None,
 ) -> Wanted:
     """Return the recipe in effect, after a look at the number of cases; the arguments are those of `train_classifier`.
+
+    A run that was started keeps the warm-up that was chosen for it, though it may now be asked to go on for longer.
 
     Raises:
         InputError: a recipe, file or folder cannot be used.
@@ -162,6 +168,8 @@ def effective_recipe(
     if said:
         tables["training"] = {**tables.get("training", {}), **said}
     given = check_signals(tables, where)
+    if started is not None:
+        tables["training"] = {"warmup": read_tables(started.recipe)["training"]["warmup"], **tables.get("training", {})}
     folder = beside if data is None else Path(data)
     if not folder.is_dir():
         raise FolderError(f"there is no data folder {folder}")

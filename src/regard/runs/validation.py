@@ -18,8 +18,13 @@ from regard.translator import Translator
 class Validation:
     """Called with the objective in evaluation mode; gives ``loss``, ``perplexity`` and the metrics by their names.
 
+    The names are those of `regard evaluate`: the recipe's ``bleu`` is called BLEU.
+
     Loss and perplexity are of unsmoothed probabilities, per real token. Translations are greedy: what is compared are
     moments of one training, and a beam would cost several times as much.
+
+    Attributes:
+        outputs: the last translations.
 
     Args:
         prepared: the validation set and the tokenizers.
@@ -29,7 +34,10 @@ class Validation:
 
     def __init__(self, prepared: Prepared, evaluation: EvaluationOptions, search: SearchOptions) -> None:
         self.prepared = prepared
-        self.metrics = dict(zip(evaluation.metrics, evaluation.build(), strict=True))
+        built = evaluation.build()
+        self.metrics = {metric.name: metric for metric in built}
+        self.names: dict[str, str] = {word: metric.name for word, metric in zip(evaluation.metrics, built, strict=True)}
+        self.outputs: list[str] = []
         self.search = search.greedy()
 
     def __call__(self, objective: nn.Module) -> Mapping[str, float]:
@@ -43,9 +51,10 @@ class Validation:
             self.prepared.target_tokenizer,
             self.search,
         )
-        outputs = translator(text.sources, tag=text.tags)
-        return figures | {name: measure(metric, outputs, text.references) for name, metric in self.metrics.items()}
+        self.outputs = translator(text.sources, tag=text.tags)
+        return figures | {name: measure(metric, self.outputs, text.references) for name, metric in self.metrics.items()}
 
     def better(self, metric: str) -> Better:
-        """Return which figure decides what is best, and in which direction."""
-        return Better(metric, higher=metric in self.metrics and self.metrics[metric].higher_is_better)
+        """Return which figure decides what is best, in the recipe's word for it, and in which direction."""
+        name = self.names.get(metric, metric)
+        return Better(name, higher=name in self.metrics and self.metrics[name].higher_is_better)

@@ -6,6 +6,7 @@
       latest                    the name of the newest, a line of text
       update-00000500/
         model.safetensors       weights of the objective, shared tensors once
+        ema.safetensors         the moving average of the weights, if there is one
         optimizer.safetensors   parameter name + "." + quantity
         random.safetensors      every random generator
         state.json              counters, position in the data, best so far, fingerprint of the recipe
@@ -28,6 +29,7 @@ from regard.storage import Sealed, open_sealed, recover, remove, seal, write_byt
 from regard.training.state import State
 from regard.training.weights import average as average_files
 
+EMA = "ema.safetensors"
 _NAME = re.compile(r"update-(\d{8,})")
 
 
@@ -121,5 +123,9 @@ class Checkpoints:
 
 
 def average(paths: Sequence[str | Path]) -> dict[str, Tensor]:
-    """Return the mean weights of several checkpoint folders, oldest first, in float64, rounded once."""
-    return average_files(open_sealed(path).read("model.safetensors") for path in paths)
+    """Return the mean weights of several checkpoint folders, oldest first, in float64, rounded once.
+
+    Of a checkpoint that has a moving average of its weights, that is taken.
+    """
+    sealed = map(open_sealed, paths)
+    return average_files(one.read(EMA if EMA in one.names else "model.safetensors") for one in sealed)

@@ -10,7 +10,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import TrainingError
 from regard.training.random_state import restore_torch
+
+
+class NotFiniteError(TrainingError):
+    """An update was not made, because a number was not finite.
+
+    Attributes:
+        update: its number.
+        where: what `diagnose` found.
+        random_state: torch's, when the update began.
+    """
+
+    def __init__(self, message: str, update: int, where: str, random_state: Mapping[str, Tensor]) -> None:
+        super().__init__(message)
+        self.update = update
+        self.where = where
+        self.random_state = random_state
 
 
 def diagnose(
@@ -43,16 +60,36 @@ def _first_fault(
 ) -> str | None:
     faults: list[str] = []
 
-    def hear(where: str, tensor: Tensor) -> None:
+    def hear(where: str, tensor: Tensor) -> bool:
         if not _finite(tensor):
             faults.append(where)
+        return not faults
+
+    listen(objective, batch, autocast, hear)
+    return faults[0] if faults else None
+
+
+def listen(
+    objective: nn.Module,
+    batch: Any,
+    autocast: Callable[[], AbstractContextManager[object]],
+    hear: Callable[[str, Tensor], bool],
+) -> None:
+    """Call ``hear`` with the name and value of every output on the way forward, and every gradient on the way back.
+
+    The gradient stays out if ``hear`` says no to anything on the way forward; no gradient is left on the module.
+    """
 
     def attend(name: str, output: Any) -> None:
         for tensor in _tensors(output):
-            hear(f"the output of {name}", tensor)
+            answers.append(hear(f"the output of {name}", tensor))
             if tensor.requires_grad:
-                tensor.register_hook(partial(hear, f"the gradient at the output of {name}"))  # type: ignore[no-untyped-call]
+                tensor.register_hook(partial(_hear, f"the gradient at the output of {name}"))  # type: ignore[no-untyped-call]
 
+    def _hear(where: str, gradient: Tensor) -> None:
+        hear(where, gradient)
+
+    answers: list[bool] = []
     handles = [
         module.register_forward_hook(lambda _, __, output, name=name: attend(name, output))
         for name, module in objective.named_modules()
@@ -62,8 +99,8 @@ def _first_fault(
         objective.zero_grad(set_to_none=True)
         with autocast():
             loss, count = objective(batch)
-        hear("the loss", loss)
-        if count and not faults:
+        answers.append(hear("the loss", loss))
+        if count and all(answers):
             loss.backward()
             for name, parameter in objective.named_parameters():
                 if parameter.grad is not None:
@@ -72,7 +109,6 @@ def _first_fault(
         for handle in handles:
             handle.remove()
         objective.zero_grad(set_to_none=True)
-    return faults[0] if faults else None
 
 
 def _finite(tensor: Tensor) -> bool:

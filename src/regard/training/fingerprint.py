@@ -17,9 +17,13 @@ def fingerprint(options: TrainingOptions, rest: Mapping[str, Any]) -> dict[str, 
     return dict(json.loads(json.dumps({"training": kept, **rest})))
 
 
-def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return a clause for every key whose value differs; keys of nested tables are joined by dots."""
+def changes(before: Mapping[str, Any], now: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> list[str]:
+    """Return a clause for every key whose value differs; keys of nested tables are joined by dots.
+
+    A key that ``before`` lacks counts as its default, if it has one: an older Regard did not know it.
+    """
     old, new = _leaves(before), _leaves(now)
+    old = {key: value for key, value in _leaves(defaults or {}).items() if key in new} | old
     return [
         f"{key} was {_shown(old, key)} and is {_shown(new, key)}"
         for key in sorted(old.keys() | new.keys())
@@ -29,7 +33,8 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise RecipeError that lists every key whose value is not what the run was started with."""
-    if found := changes(before, now):
+    defaults = fingerprint(TrainingOptions(), {})
+    if found := changes(before, now, defaults):
         raise RecipeError(
             f"the run in this folder was started otherwise: {'; '.join(found)}. "
             "Restore these to go on, or train in another folder"

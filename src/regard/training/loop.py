@@ -10,6 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,7 +22,10 @@ from torch import nn
 from regard.errors import InterruptedRun, RecipeError, TrainingError
 from regard.protocols import BatchSource, Observer
 from regard.storage import Sealed, lock
-from regard.training.checkpoints import Checkpoints
+from regard.training.checkpoints import EMA, Checkpoints
+from regard.training.diagnosis import NotFiniteError
+from regard.training.ema import MovingAverage
+from regard.training.failure import keep_failure
 from regard.training.fingerprint import fingerprint as fingerprint_of
 from regard.training.fingerprint import refuse_changes
 from regard.training.options import TrainingOptions
@@ -60,13 +64,14 @@ def train(
         validate: called with the objective in evaluation mode and without gradients; gives figures by name. It may be
             left at any point by a signal, and draws no random number that training would have drawn.
         better: which of the figures decides.
-        observers: told ``started`` or ``resumed``, then ``update``, ``validation``, ``saved``, and at last ``ended``.
-            Each event has ``update`` and ``seconds``; only ``seconds`` differs between two equal runs.
+        observers: told ``started`` or ``resumed``, then ``update``, ``validating``, ``validation``, ``saved``, and at
+            last ``ended``. Each event has ``update`` and ``seconds``; only ``seconds`` differs between two equal runs.
         fingerprint: whatever else must not change between a run and its resumption, as JSON values.
 
     Raises:
         InterruptedRun: Ctrl-C; the state was saved.
-        TrainingError: something was not finite, or the data has no tokens.
+        TrainingError: something was not finite (the update is kept in a file, for `regard.training.replay`), or the
+            data has no tokens.
         RecipeError: the checkpoint is of another recipe, or `patience` or `better` ask for what is not measured.
         FolderError: another run holds the folder, or the newest checkpoint is damaged.
     """
@@ -104,7 +109,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.updater = Updater(self.objective, self.options)
+        self.ema = MovingAverage(self.objective, self.options.ema) if self.options.ema else None
         self.state = State()
+        self.validation_seconds = 0.0  # of the longest so far: so much is left of `minutes` for the last one
         self.began = time.monotonic()
 
     def __call__(self) -> Outcome:
@@ -116,7 +123,7 @@ class _Run:
             seed_all(self.options.seed)
             self._tell("started", **self._limits())
         self.objective.train()
-        reason = "failed"
+        reason, began_at = "failed", self.state.update
         try:
             reason = self._go_on()
         except StopRequest as request:
@@ -127,7 +134,7 @@ class _Run:
         if reason == "interrupted":
             raise InterruptedRun(f"stopped after update {self.state.update}, which is saved; the same command goes on")
         s = self.state
-        return Outcome(reason, s.update, tuple(s.best), tuple(s.saved), self._seconds())
+        return Outcome(reason, s.update, tuple(s.best), tuple(s.saved), began_at, self._seconds())
 
     def _go_on(self) -> str:
         s = self.state
@@ -151,14 +158,19 @@ class _Run:
     def _update(self, group: Sequence[Any]) -> None:
         s = self.state
         rate = self.schedule(s.update + 1)
-        done = self.updater(group, number=s.update + 1, rate=rate)
+        try:
+            done = self.updater(group, number=s.update + 1, rate=rate)
+        except NotFiniteError as error:
+            raise keep_failure(self.checkpoints.folder.parent, self.objective, group, error) from None
         s.batch += len(group)
         if done.applied:
             s.update += 1
             s.tokens += done.tokens
             loss = done.loss / done.tokens
             facts = {"epoch": s.epoch, "loss": loss, "tokens": done.tokens, "rate": rate}
-            self._tell("update", **facts, gradient_norm=done.gradient_norm)
+            if self.ema:
+                self.ema.update(s.update)
+            self._tell("update", **facts, gradient_norm=done.gradient_norm, **done.norms)
 
     def _keep_up(self, *, last: bool = False) -> None:
         """Validate and save, if this update should and has not."""
@@ -167,6 +179,7 @@ class _Run:
             return
         to_keep = False
         if self.validate and s.update != s.validated and (last or s.update % self.options.validate_every == 0):
+            self._tell("validating", last=last)
             to_keep = self._validate(self.validate)
         if s.update not in s.saved and (last or s.update % self.options.save_every == 0):
             s.saved = [*s.saved, s.update][-self.options.keep_last :]
@@ -177,8 +190,9 @@ class _Run:
 
     def _validate(self, validate: Validate) -> bool:
         """Validate; return whether this update is among the best, of which so many are kept."""
-        s, options = self.state, self.options
+        s, options, began = self.state, self.options, self._seconds()
         with (
+            self.ema.in_place() if self.ema else nullcontext(),
             evaluation_mode(self.objective),
             kept_random_state(),
             torch.no_grad(),
@@ -191,6 +205,7 @@ class _Run:
         value = figures[self.better.metric]
         best = self.better.first([*s.best, (value, s.update)] if math.isfinite(value) else s.best)
         is_best = best[:1] == [(value, s.update)]
+        self.validation_seconds = max(self.validation_seconds, self._seconds() - began)
         s.validated = s.update
         s.since_best = 0 if is_best else s.since_best + 1
         s.best = best[: max(options.keep_best, 1)]
@@ -203,8 +218,8 @@ class _Run:
 
     def _limit(self) -> str:
         """Return the name of the limit that is reached, or nothing."""
-        s = self.state
-        reached = {"updates": s.update, "epochs": s.epoch, "minutes": self._seconds() / 60, "patience": s.since_best}
+        s, minutes = self.state, (self._seconds() + self.validation_seconds) / 60
+        reached = {"updates": s.update, "epochs": s.epoch, "minutes": minutes, "patience": s.since_best}
         return next((name for name, limit in self._limits().items() if limit and reached[name] >= limit), "")
 
     def _seconds(self) -> float:
@@ -219,8 +234,10 @@ class _Run:
             "optimizer.safetensors": to_bytes(self.updater.memory()),
             "random.safetensors": to_bytes(random_state()),
             "state.json": json.dumps(content, indent=1, sort_keys=True).encode(),
-            "clock.json": json.dumps({"seconds": self._seconds()}).encode(),
+            "clock.json": json.dumps({"seconds": self._seconds(), "validation": self.validation_seconds}).encode(),
         }
+        if self.ema:
+            files[EMA] = self.ema.to_bytes()
         best = [update for _, update in s.best[: self.options.keep_best]]
         self.checkpoints.save(s.update, files, keep=[*s.saved, *best])
 
@@ -228,8 +245,12 @@ class _Run:
         content = json.loads(sealed.read("state.json"))
         refuse_changes(content["fingerprint"], self.fingerprint)
         self.state = s = State.from_json(content["state"])
-        self.began -= json.loads(sealed.read("clock.json"))["seconds"]
+        clock = json.loads(sealed.read("clock.json"))
+        self.began -= clock["seconds"]
+        self.validation_seconds = clock.get("validation", 0.0)  # an older Regard did not note it
         load_tensors(self.objective, sealed.read("model.safetensors"))
+        if self.ema:
+            self.ema.restore(sealed.read(EMA))
         self.updater.remember(from_bytes(sealed.read("optimizer.safetensors")))
         self.updater.scale, self.updater.clean = s.scale, s.clean
         restore(from_bytes(sealed.read("random.safetensors")))

@@ -123,11 +123,14 @@ def _by_chunks(
             rows = slice(start, start + chunk_rows)
             label = labels[rows, None]
             z = F.linear(h[rows], w, b).to(exact)  # [chunk, V]
-            z_labels += z.gather(1, label).sum()
-            log_p = torch.log_softmax(z, dim=1, out=z)
-            loss -= log_p.gather(1, label).sum()
+            z_label = z.gather(1, label).sum()
+            z_labels += z_label
+            # The largest p is exp(largest z - lse), never under 1 / V, so it gives lse away: one pass of exp, not two.
+            largest_z = z.amax(dim=1)
+            p = torch.softmax(z, dim=1, out=z)
+            loss += (largest_z - p.amax(dim=1).log()).sum() - z_label
             if with_gradients:
-                d_z = log_p.exp_().scatter_add_(1, label, torch.full_like(label, smoothing - 1, dtype=exact))
+                d_z = p.scatter_add_(1, label, torch.full_like(label, smoothing - 1, dtype=exact))
                 if bias is not None:
                     d_bias += d_z.sum(dim=0)
                 d_z = d_z.to(product)

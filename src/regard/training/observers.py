@@ -26,8 +26,8 @@ class JsonLog:
         self.path = Path(path)
 
     def __call__(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Append a line; checkpoints are not noted, because they speak for themselves."""
-        if event == "saved":
+        """Append a line; what only begins is not noted, nor are checkpoints, which speak for themselves."""
+        if event in ("saved", "validating"):
             return
         if event == "resumed":
             self._forget(after=facts["update"], validations_after=facts["validated"])
@@ -100,6 +100,8 @@ class Progress:
                 if seconds - self._window.since >= self.every:
                     self._show(self._window.line(facts, left=self._pace.left(update, seconds)))
                     self._window = _Window(seconds, self._unit)
+            case "validating" if self._live or facts["last"]:
+                self._show(f"{'last update done: ' if facts['last'] else ''}validating after update {update:,} …")
             case "validation":
                 figures = ", ".join(f"{name} {value:.4g}" for name, value in facts["figures"].items())
                 self._print(f"validation after update {update:,}: {figures}{' (best)' if facts['best'] else ''}")

@@ -49,6 +49,11 @@ class TrainingOptions:
         keep_best: best checkpoints kept.
         average: final weights are the mean of the ``last`` or ``best`` checkpoints, or of ``none``.
         average_count: of how many.
+        ema: decay of a moving average of the weights, such as 0.999, which is then validated and put in the model
+            folder in place of the weights themselves; 0 for none.
+        freeze: parameters and parts of the model that stay as they are, by name, as ``encoder`` or ``*.bias``.
+        init: a model folder to start from, looked up where the command runs; its vocabulary is used.
+        init_vocabulary: ``keep`` that of ``init``, or ``map`` it to one of this run, piece by piece.
         seed: of everything random.
         precision: ``fp32``, or ``bf16`` or ``fp16`` for the matrix products, with weights in fp32.
     """
@@ -77,6 +82,10 @@ class TrainingOptions:
     keep_best: int = 1
     average: Literal["none", "last", "best"] = "none"
     average_count: int = 5
+    ema: float = 0.0
+    freeze: tuple[str, ...] = ()
+    init: str | None = None
+    init_vocabulary: Literal["keep", "map"] = "keep"
     seed: int = 1
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
 
@@ -90,6 +99,8 @@ class TrainingOptions:
             self._require(key, 0 < getattr(self, key) < math.inf, "above 0")
         self._require("minutes", self.minutes is None or 0 < self.minutes < math.inf, "above 0")
         self._require("label_smoothing", 0 <= self.label_smoothing < 1, "from 0 to below 1")
+        self._require("freeze", all(self.freeze), "names of parts of the model")
+        self._require("ema", 0 <= self.ema < 1, "from 0 to below 1")
         self._require("betas", all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1")
         if self.updates is self.epochs is self.minutes is self.patience is None:
             raise RecipeError(
@@ -99,6 +110,10 @@ class TrainingOptions:
             raise RecipeError(f"`updates` must be set when `schedule` is {self.schedule!r}, which falls until then")
         if self.schedule in ("inverse_sqrt", "noam"):
             self._require("warmup", self.warmup >= 1, f"at least 1 when `schedule` is {self.schedule!r}")
+        if self.init_vocabulary == "map" and self.init is None:
+            raise RecipeError("`init_vocabulary` = 'map' needs `init`, a model folder to start from")
+        if self.ema and self.average != "none":
+            raise RecipeError("`ema` is an average already: leave out `average`, or set `ema` = 0")
         if self.average != "none":
             kept = f"keep_{self.average}"
             self._require(

@@ -65,6 +65,7 @@ class Outcome:
         update: changes of the weights so far.
         best: (value, update) of the best validations, best first.
         saved: updates of the last scheduled checkpoints, oldest first.
+        began_at: the update after which this session began; that of its end if there was nothing to do.
         seconds: spent, over all resumed runs.
     """
 
@@ -72,6 +73,7 @@ class Outcome:
     update: int
     best: tuple[tuple[float, int], ...]
     saved: tuple[int, ...]
+    began_at: int
     seconds: float
 
     @property

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import TrainingError
-from regard.training.diagnosis import diagnose
+from regard.training.diagnosis import NotFiniteError, diagnose
 from regard.training.options import TrainingOptions
 from regard.training.random_state import torch_random_state
+
+NORMS_EVERY = 20
+"""Updates between two looks at how far the weights moved, which costs a copy of them."""
 
 _FIRST_SCALE, _LAST_SCALE, _SCALE_PATIENCE = 2.0**10, 2.0**-20, 2000
 
@@ -28,12 +31,14 @@ class Update:
         tokens: how many there were.
         gradient_norm: length of the gradient of the mean loss, before clipping.
         applied: whether the weights changed; not when there was no token, or float16 overflowed.
+        norms: of some updates: ``update_norm``, how far all weights moved together, and ``weight_norm``, their length.
     """
 
     loss: float
     tokens: int
     gradient_norm: float
     applied: bool
+    norms: Mapping[str, float] = field(default_factory=dict)
 
 
 class Updater:
@@ -74,7 +79,7 @@ class Updater:
             rate: the learning rate.
 
         Raises:
-            TrainingError: a loss or gradient is not finite. The weights are as they were.
+            NotFiniteError: a loss or gradient is not finite. The weights are as they were.
         """
         before = torch_random_state()
         self.optimizer.zero_grad(set_to_none=True)
@@ -99,17 +104,32 @@ class Updater:
                 return Update(total, tokens, norm, applied=False)
             where = diagnose(self.objective, batches, self.autocast, before)
             wider = "" if self.precision == "fp32" else ", or `precision` = 'fp32'"
-            raise TrainingError(
+            raise NotFiniteError(
                 f"update {number} was not made: {where}. The last checkpoint is whole; a new run with a lower "
-                f"`learning_rate` or a longer `warmup`{wider} may get further"
+                f"`learning_rate` or a longer `warmup`{wider} may get further",
+                number,
+                where,
+                before,
             )
         clip = min(1.0, self.clip_norm / norm) if self.clip_norm and norm else 1.0
         torch._foreach_mul_(gradients, clip / (tokens * self.scale))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self.optimizer.step()
+        norms = self._measured_step() if number % NORMS_EVERY == 1 else self._step()
         self._grow()
-        return Update(total, tokens, norm, applied=True)
+        return Update(total, tokens, norm, applied=True, norms=norms)
+
+    def _step(self) -> dict[str, float]:
+        self.optimizer.step()
+        return {}
+
+    def _measured_step(self) -> dict[str, float]:
+        before = [parameter.detach().clone() for parameter in self.parameters]
+        self.optimizer.step()
+        after = [parameter.detach() for parameter in self.parameters]
+        moved = list(torch._foreach_sub(after, before))
+        moved_by, length = torch.stack([_length(moved), _length(after)]).tolist()
+        return {"update_norm": moved_by, "weight_norm": length}
 
     def memory(self) -> dict[str, Tensor]:
         """Return what the optimiser remembers, as ``parameter name.quantity``."""

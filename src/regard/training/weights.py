@@ -102,6 +102,16 @@ def from_bytes(data: bytes) -> dict[str, Tensor]:
         raise DamagedError(f"not a safetensors file: {error}") from None
 
 
+def metadata(data: bytes) -> dict[str, str]:
+    """Return the metadata of a safetensors file: the length of its header as 8 bytes, then the header as JSON."""
+    size = int.from_bytes(data[:8], "little")
+    try:
+        header = json.loads(data[8 : 8 + size])
+        return dict(header["__metadata__"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DamagedError("not a safetensors file with metadata") from None
+
+
 def _names(module: nn.Module) -> dict[int, list[str]]:
     """Return the names of each distinct tensor of the module; one tensor has several where weights are tied."""
     groups: dict[int, list[str]] = {}

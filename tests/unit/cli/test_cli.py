@@ -122,7 +122,8 @@ def test_what_a_reader_would_not_see_is_told(
         (["train", "--source", "FILE", "--target", "LONG", "--dump"], "FILE has 1 lines but .*LONG has 2"),
         (["train", "nowhere.toml"], "the recipe cannot be read"),
         (["train", "--valid", "FILE", "FILE", "--valid-pairs", "FILE"], "not both"),
-        (["average", "nowhere"], "--last or --best"),
+        (["average", "nowhere", "--last", "2", "--best", "2"], "not both"),
+        (["average", "nowhere"], "is not the folder of a run"),
         (["average", "nowhere", "--last", "2"], "is not the folder of a run"),
         (["reseal", "nowhere"], "manifest.json is missing"),
     ],
@@ -140,7 +141,9 @@ def test_mistakes_end_with_2_and_a_sentence(
     Path("LONG").write_text("1\n2\n")
     assert run([model if word == "MODEL" else word for word in words]) == 2
     told = capsys.readouterr()
-    assert told.out == "" and told.err.startswith("regard: ")
+    assert told.out == ""
+    *before, last = told.err.rstrip("\n").split("\n")
+    assert last.startswith("regard: ") and all(line.startswith("reading ") for line in before)
     with pytest.raises(RegardError, match=sentence):
         raise RegardError(told.err)
     assert not Path("runs").exists()
@@ -168,8 +171,11 @@ def test_train_translate_evaluate_average(
     report = json.loads(capsys.readouterr().out)
     assert (report["num_lines"], report["figures"][0]["name"]) == (37, "BLEU")
     assert run(["average", "runs/recipe", "--last", "2", "-o", "mean"]) == 0
-    assert "mean of update 2, 4" in capsys.readouterr().err
+    assert capsys.readouterr().err == "mean: the mean of the weights of updates 2 and 4\n"
+    assert run(["average", "runs/recipe", "-o", "default"]) == 0
+    default = capsys.readouterr().err
     assert run(["average", "runs/recipe", "--best", "1", "-o", "best"]) == 0
+    assert capsys.readouterr().err == default.replace("default", "best"), "the recipe asks for no mean"
     Path("mean/README.md").write_text("mine")
     assert run(["reseal", "mean"]) == 0
     assert run(["translate", "mean", "-i", "train.src", "-b", "1"]) == 0
@@ -182,10 +188,10 @@ def test_what_nobody_expected_is_one_sentence(
         raise ZeroDivisionError("oh")
 
     monkeypatch.setattr(regard.runs.train, "train", fail)
-    assert run(["train", "x.toml"]) == 1
+    assert run(["train", "--pairs", "x.tsv", "-q"]) == 1
     told = capsys.readouterr().err
     assert "ZeroDivisionError: oh" in told and "regard --debug" in told and told.count("\n") == 1
-    assert run(["--debug", "train", "x.toml"]) == 1
+    assert run(["--debug", "train", "--pairs", "x.tsv"]) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -208,5 +214,5 @@ def test_exit_codes(
         raise raised
 
     monkeypatch.setattr(regard.runs.train, "train", fail)
-    assert run(["train", "x.toml"]) == code
+    assert run(["train", "--pairs", "x.tsv", "-q"]) == code
     assert sentence in capsys.readouterr().err

@@ -27,11 +27,24 @@ from regard.generation.scores import Average, LengthPenalty, Score, Sum, WordRew
         ({"min_length": -1}, "min_length"),
         ({"min_length_ratio": math.nan}, "min_length_ratio"),
         ({"min_length": 8, "max_length": 7}, "min_length"),
+        ({"beam": 10**30}, "beam"),
+        ({"max_length": 10**400}, "max_length"),
+        ({"max_length_ratio": math.inf}, "max_length_ratio"),
+        ({"length_penalty": 31.0}, "length_penalty"),
+        ({"no_repeat": -1}, "no_repeat"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty"),
+        ({"repetition_penalty": math.nan}, "repetition_penalty"),
     ],
 )
 def test_values_out_of_range_are_refused_by_name(values: dict[str, float | str], key: str) -> None:
     with pytest.raises(RecipeError, match=rf"`generation\.{key}` must be"):
         SearchOptions(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_half_a_hypothesis_is_refused() -> None:
+    with pytest.raises(RecipeError, match=r"`generation\.beam` must be a whole number, but is 2\.5"):
+        SearchOptions(beam=2.5)  # type: ignore[arg-type]
 
 
 def test_an_unknown_score_is_refused() -> None:

@@ -77,7 +77,22 @@ def test_small_corpora_get_a_small_model_and_many_passes() -> None:
         "save_every": 220,
         "learning_rate": 2e-3,
     }
-    assert sentence.startswith("29,000 pairs, about 451,222 target tokens; chosen to fit: preset = tiny, dropout = 0.3")
+    assert sentence == (
+        '29,000 pairs, about 451,222 target tokens; chosen to fit: model.preset = "tiny", model.dropout = 0.3, '
+        'tokenizer.joint = true, model.tie = "all", training.max_tokens = 4096, training.updates = 4400, '
+        "training.warmup = 440, training.validate_every = 220, training.save_every = 220, "
+        "training.learning_rate = 0.002"
+    )
+
+
+def test_a_short_run_warms_up_in_its_time_and_a_longer_one_goes_on_with_that() -> None:
+    extent = Extent(29_000, 320_000, 1_900_000)
+    warmups = {
+        minutes: complete({"training": {"minutes": minutes}}, extent)[0]["training"]["warmup"]
+        for minutes in (0.5, 2, 10, 120)
+    }
+    assert warmups == {0.5: 20, 2: 50, 10: 250, 120: 440}
+    assert complete({"training": {"minutes": 10}}, extent, warmup=50)[0]["training"]["warmup"] == 50
 
 
 def test_large_corpora_get_a_large_one() -> None:
@@ -99,7 +114,8 @@ def test_what_somebody_chose_is_kept() -> None:
             "learning_rate": 1,
         },
     }
-    assert complete(given, Extent(100, 700, 3000))[0] == given
+    tables, sentence = complete(given, Extent(100, 700, 3000))
+    assert (tables, sentence) == (given, "100 pairs, about 800 target tokens")
     separate = complete({"tokenizer": {"joint": False}}, Extent(100, 700, 3000))[0]
     assert "tie" not in separate["model"]
     untied = complete({"model": {"tie": "none"}}, Extent(100, 700, 3000))[0]

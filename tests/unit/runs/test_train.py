@@ -68,6 +68,32 @@ def test_a_finished_run_goes_on_when_more_is_asked(corpus: Path, capsys: pytest.
     train(corpus / "recipe.toml", out=corpus / "out", quiet=True)
     train(corpus / "recipe.toml", out=corpus / "out", updates=4)
     assert "going on after update 3" in capsys.readouterr().err
+    before = [path.name for path in (corpus / "out" / "checkpoints").iterdir()]
+    train(corpus / "recipe.toml", out=corpus / "out", updates=4)
+    told = capsys.readouterr().err
+    assert "nothing to do: this run reached `updates` = 4 before, after update 4 and 0." in told
+    assert "validating" not in told
+    assert [path.name for path in (corpus / "out" / "checkpoints").iterdir()] == before
+
+
+def test_more_minutes_go_on_with_the_warm_up_that_was_chosen(corpus: Path) -> None:
+    free = RECIPE.replace("updates = 3\n", "").replace("warmup = 2\n", "")
+    (corpus / "recipe.toml").write_text(free)
+    train(corpus / "recipe.toml", out=corpus / "out", minutes=0.001, quiet=True)
+    assert RunFolder(corpus / "out").warmup() == 20
+    train(corpus / "recipe.toml", out=corpus / "out", minutes=3, updates=2, quiet=True)
+    assert RunFolder(corpus / "out").warmup() == 20
+
+
+def test_a_run_that_older_keys_describe_goes_on(corpus: Path) -> None:
+    """Keys that this run's recipe does not know yet count as their defaults."""
+    train(corpus / "recipe.toml", out=corpus / "out", quiet=True)
+    kept = corpus / "out" / "recipe.toml"
+    kept.write_text("".join(f"{line}\n" for line in kept.read_text().split("\n") if not line.startswith("ema = ")))
+    (corpus / "other.toml").write_text(RECIPE.replace("[training]", "[training]\nema = 0.5"))
+    with pytest.raises(FolderError, match=r"training\.ema was 0\.0 and is 0\.5"):
+        train(corpus / "other.toml", out=corpus / "out", quiet=True)
+    train(corpus / "recipe.toml", out=corpus / "out", updates=4, quiet=True)
 
 
 def test_another_recipe_is_refused_key_by_key(corpus: Path) -> None:
@@ -126,7 +152,7 @@ def test_validation_files_tags_and_weights(corpus: Path) -> None:
         quiet=True,
         observers=[lambda event, facts: seen.append(facts["figures"]) if event == "validation" else None],
     )
-    assert set(seen[0]) == {"loss", "perplexity", "exact", "per"}
+    assert set(seen[0]) == {"loss", "perplexity", "exact", "PER"}
     assert len(translator(["12"], tag="same")) == 1
     with pytest.raises(regard.errors.InputError, match="no tag 'other'"):
         translator(["12"], tag="other")

@@ -67,7 +67,8 @@ def test_from_files_to_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert first["label"] == "no"
     assert sum(first["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
-    for words in (["evaluate", model, "--source", "x"], ["evaluate", model, "--ceiling"], ["translate", model]):
+    ceiling = ["evaluate", model, "--data", str(tmp_path), "--ceiling"]
+    for words in (["evaluate", model, "--source", "x"], ceiling, ["translate", model]):
         assert run(words) == 2, words
     told = capsys.readouterr().err
     assert "is a classifier of signals, where it has no meaning" in told
@@ -75,24 +76,18 @@ def test_from_files_to_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "holds a classifier of signals" in told
 
 
-def test_stopped_and_resumed_is_uninterrupted(tmp_path: Path) -> None:
-    path = recipe(tmp_path)
-    train_classifier(path, out=tmp_path / "whole", quiet=True)
-    train_classifier(path, out=tmp_path / "parts", quiet=True, limits={"updates": 10})
-    # another limit stretches a cosine, so the rate must not depend on it: see below
-    with pytest.raises(FolderError, match="started with another recipe"):
-        train_classifier(path, out=tmp_path / "parts", quiet=True, limits={"seed": 7})
-
-
-def test_a_constant_rate_goes_on_to_the_bit(tmp_path: Path) -> None:
+def test_stopped_and_gone_on_with_is_one_run_to_the_bit(tmp_path: Path) -> None:
     path = recipe(tmp_path, augment={"noise": 0.3})
-    path.write_text(path.read_text() + 'schedule = "constant"\nwarmup = 1\n')
+    # a warm-up that is left out would fit the number of updates of the first call
+    path.write_text(path.read_text() + 'schedule = "constant"\nkeep_best = 0\nwarmup = 2\n')
     whole = train_classifier(path, out=tmp_path / "whole", quiet=True)
     train_classifier(path, out=tmp_path / "parts", quiet=True, limits={"updates": 10})
     parts = train_classifier(path, out=tmp_path / "parts", quiet=True)
     for name, weights in whole.model.state_dict().items():
         assert (weights == parts.model.state_dict()[name]).all(), name
-    assert load_classifier(tmp_path / "parts").recipe == whole.recipe
+    with pytest.raises(FolderError, match=r"another recipe: training\.seed was 1 and is 7"):
+        train_classifier(path, out=tmp_path / "parts", quiet=True, limits={"seed": 7})
+    assert load_classifier(tmp_path / "whole").recipe == whole.recipe
 
 
 def test_other_cases_are_not_gone_on_with(tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ import torch
 from regard import storage
 from regard.errors import FolderError, InterruptedRun, RecipeError, TrainingError
 from regard.training import Better, Checkpoints, TrainingOptions, held_out_loss, tensor_bytes, train
+from regard.training.failure import read_failure
+from regard.training.freeze import freeze
 from regard.training.observers import JsonLog
-from regard.training.weights import from_bytes
+from regard.training.weights import from_bytes, load_tensors
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +116,7 @@ def test_what_an_unbroken_run_does(unbroken):
     assert unbroken.given == [1000 * epoch + 10 * i + row for epoch in (0, 1) for i in range(7) for row in range(3)]
     schedule = options().rates()
     assert [facts["rate"] for facts in unbroken.named("update")] == [schedule(step) for step in range(1, 9)]
+    assert [facts["update"] for facts in unbroken.named("update") if "update_norm" in facts] == [1]
     kept = {path.name for path in (unbroken.folder / "checkpoints").iterdir()}
     best = min(unbroken.named("validation"), key=lambda facts: facts["figures"]["loss"])["update"]
     assert kept == {"latest", "lock", "update-00000006", "update-00000008", f"update-{best:08d}"}
@@ -193,6 +196,47 @@ def test_killed_at_every_update(unbroken, make_run, event):
             log.write(b'{"event": "update", "upd')  # a line that was being written
         run()
         assert_same(run, unbroken)
+
+
+def test_the_moving_average_is_validated_kept_and_resumed(make_run):
+    chosen = options(ema=0.9)
+    whole, plain = make_run("whole"), make_run("plain")
+    whole(chosen=chosen)
+    plain()
+    assert tensor_bytes(whole.objective) == tensor_bytes(plain.objective), "training itself does not notice"
+    losses = [[facts["figures"]["loss"] for facts in run.named("validation")] for run in (whole, plain)]
+    assert losses[0] != losses[1]
+    sealed = Checkpoints(whole.folder / "checkpoints").newest()
+    assert sealed.read("ema.safetensors") != sealed.read("model.safetensors")
+    averaged = make_run("x").make_objective()
+    load_tensors(averaged, Checkpoints(whole.folder / "checkpoints").average([8]))
+    assert held_out_loss(averaged, whole.batches)["loss"] == losses[0][-1], "what is exported is what was validated"
+    for update in range(1, 8):
+        run = make_run(f"stop{update}")
+        run(Stopper(update), chosen=chosen)
+        run(chosen=chosen)
+        assert_same(run, whole)
+        assert Checkpoints(run.folder / "checkpoints").newest().read("ema.safetensors") == sealed.read(
+            "ema.safetensors"
+        )
+
+
+def test_frozen_weights_stay_and_resume(make_run):
+    whole, run = make_run("whole"), make_run("broken")
+    for each in (whole, run):
+        make = each.make_objective
+
+        def frozen(make=make, **how):
+            objective = make(**how)
+            freeze(objective.model, ["mix"])
+            return objective
+
+        each.make_objective = frozen
+    whole()
+    run(Stopper(3))
+    run()
+    assert_same(run, whole)
+    assert torch.equal(whole.objective.model.mix.weight, make_run("x").make_objective().model.mix.weight)
 
 
 def test_a_finished_run_does_nothing_more_until_a_limit_is_raised(unbroken, make_run):
@@ -302,6 +346,30 @@ def test_minutes_count_over_resumed_runs(make_run, monkeypatch):
     assert [facts["update"] for facts in run.named("validation")] == [6], "the end is always validated"
 
 
+def test_time_is_left_for_the_last_validation(make_run, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def tick(event, facts):
+        clock[0] += 10 if event == "update" else 0
+
+    run, chosen = make_run("clock"), options(minutes=2, epochs=None, validate_every=4, save_every=100)
+    outcome = run(tick, chosen=chosen, validate=slow_clock(clock, 15))
+    # 40 s, a validation of 15 s, 40 s, another; at 110 s one more would not fit, and this update is validated
+    assert (outcome.reason, outcome.update, outcome.seconds) == ("minutes", 8, 110)
+    chosen = options(minutes=2, epochs=None, validate_every=5, save_every=100)
+    outcome = make_run("odd")(tick, chosen=chosen, validate=slow_clock(clock, 15))
+    assert (outcome.update, outcome.seconds) == (9, 120), "50 + 15 + 40 + 15"
+
+
+def slow_clock(clock, seconds):
+    def validate(objective):
+        clock[0] += seconds
+        return {"loss": 1.0}
+
+    return validate
+
+
 def test_what_is_best(make_run):
     values = {2: 0.1, 4: math.nan, 6: 0.3, 8: 0.3}
 
@@ -386,9 +454,12 @@ def test_nan_keeps_the_last_checkpoint(unbroken, make_run):
         if event == "update" and facts["update"] == 5:
             run.objective.model.mix.weight.data[0, 0] = math.nan
 
-    with pytest.raises(TrainingError, match=r"update 6 was not made: the weights model\.mix\.weight are not finite"):
+    with pytest.raises(
+        TrainingError, match=r"update 6 was not made: the weights model\.mix\.weight are not finite"
+    ) as caught:
         run(poison)
     assert Checkpoints(run.folder / "checkpoints").updates()[-1] == 4
+    assert read_failure(run.folder / "failed-update-00000006.safetensors").where in str(caught.value)
     run()
     assert_same(run, unbroken)
 

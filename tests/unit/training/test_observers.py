@@ -84,6 +84,12 @@ def test_validation():
     assert shown(("validation", facts)) == "validation after update 1,500: loss 1.5, bleu 12.35 (best)\n"
 
 
+def test_the_last_validation_is_announced():
+    facts = {"update": 1500, "seconds": 3.0}
+    assert shown(("validating", facts | {"last": False})) == ""
+    assert shown(("validating", facts | {"last": True})) == "last update done: validating after update 1,500 …\n"
+
+
 def test_time_spent_in_validation_does_not_slow_the_rate():
     text = shown(
         ("started", {"update": 0, "seconds": 0.0, **LIMITS}),
@@ -118,6 +124,7 @@ def test_log(tmp_path):
     log = JsonLog(tmp_path / "log.jsonl")
     log("started", {"update": 0, "seconds": 0.0})
     log("update", update(1, 1.0, loss=math.nan))
+    log("validating", {"update": 1, "last": False, "seconds": 1.0})
     log("saved", {"update": 1, "checkpoint": "update-00000001", "seconds": 1.0})
     log("validation", {"update": 1, "figures": {"loss": math.inf, "name": "Größe"}, "seconds": 1.0})
     log("ended", {"update": 1, "reason": "updates", "seconds": 1.0})

@@ -36,6 +36,8 @@ WRONG = {
     "keep_last": [0],
     "keep_best": [-1],
     "average_count": [0],
+    "ema": [-0.1, 1.0, math.nan],
+    "freeze": [("encoder", "")],
     "seed": [-1],
 }
 
@@ -58,6 +60,10 @@ def test_choices_that_do_not_go_together():
         TrainingOptions(updates=None, epochs=3, schedule="cosine")
     with pytest.raises(RecipeError, match=r"`keep_best` must be at least `average_count` \(5\), but is 3"):
         TrainingOptions(average="best", keep_best=3)
+    with pytest.raises(RecipeError, match="`ema` is an average already"):
+        TrainingOptions(average="last", keep_last=5, ema=0.9)
+    with pytest.raises(RecipeError, match="'map' needs `init`"):
+        TrainingOptions(init_vocabulary="map")
 
 
 def test_every_option_is_documented_and_changeable_ones_exist():
@@ -68,9 +74,10 @@ def test_every_option_is_documented_and_changeable_ones_exist():
 
 
 def test_json_gives_them_back():
-    options = TrainingOptions(minutes=2.5, betas=(0.8, 0.9))
+    options = TrainingOptions(minutes=2.5, betas=(0.8, 0.9), freeze=("encoder",))
     fields = json.loads(json.dumps(dataclasses.asdict(options)))
-    assert TrainingOptions(**{**fields, "betas": tuple(fields["betas"])}) == options
+    tuples = {key: tuple(fields[key]) for key in ("betas", "freeze")}
+    assert TrainingOptions(**{**fields, **tuples}) == options
 
 
 def test_reading_options_needs_no_torch():

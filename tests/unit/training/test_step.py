@@ -95,6 +95,20 @@ def test_against_torch_by_hand(make_objective, make_pairs):
             torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
 
 
+def test_how_far_the_weights_moved_is_told_now_and_then(make_objective, make_pairs):
+    objective = make_objective()
+    updater = Updater(objective, options())
+    for number in (1, 2, 21):
+        before = torch.cat([p.detach().flatten() for p in objective.parameters()])
+        done = updater([make_pairs([3, 2])], number=number, rate=0.01)
+        after = torch.cat([p.detach().flatten() for p in objective.parameters()])
+        if number == 2:
+            assert done.norms == {}
+        else:
+            assert done.norms["update_norm"] == pytest.approx((after - before).norm().item(), rel=1e-5)
+            assert done.norms["weight_norm"] == pytest.approx(after.norm().item(), rel=1e-5)
+
+
 def test_decay_is_for_matrices_only(make_objective):
     objective = make_objective()
     groups = make_optimizer(objective, options(weight_decay=0.3)).param_groups

@@ -14,9 +14,10 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from regard.errors import DamagedError, InputError, nearest
-from regard.protocols import SPECIALS
+from regard.protocols import SPECIALS, UNK
 
 FIRST = len(SPECIALS)
 """Id of the first piece of text."""
@@ -33,6 +34,8 @@ class TextTokenizer(ABC):
     """
 
     kind: str
+    unknown_is_word = False
+    """Whether UNK stands for a whole word with the space before it; else it stands for characters."""
 
     def __init__(self, num_pieces: int, tags: Iterable[str] = ()) -> None:
         self.tags = tuple(tags)
@@ -64,8 +67,39 @@ class TextTokenizer(ABC):
         """Return the text of ``ids``; specials and tags are left out."""
         return self._decode([i for i in ids if FIRST <= i < FIRST + self._num_pieces])
 
+    def fill(self, ids: Sequence[int], words: Sequence[str]) -> str:
+        """Return the text of ``ids`` with the i-th unknown token written as ``words[i]``."""
+        fillings = iter(words)
+        space = " " if self.unknown_is_word else ""
+        spelled = [f"{space}{next(fillings)}".encode() if i == UNK else self.spellings[i] for i in ids]
+        text = b"".join(spelled).decode("utf-8", errors="replace")
+        return text.removeprefix(" ") if self.adds_space else text
+
+    def settled(self, ids: Sequence[int]) -> str:
+        """Return what the text of ``ids`` and of whatever may follow them begins with: no half of a character."""
+        return self.decode(ids).rstrip("\ufffd")
+
+    @cached_property
+    def spellings(self) -> tuple[bytes, ...]:
+        """What each id adds to a text, in UTF-8, the space before a word included; specials and tags add nothing."""
+        pieces = [self._spelling(i) for i in range(FIRST, FIRST + self._num_pieces)]
+        return (*[b""] * FIRST, *pieces, *[b""] * len(self.tags))
+
+    @cached_property
+    def adds_space(self) -> bool:
+        """Whether the first word, too, has a space before it that ``decode`` leaves out again."""
+        first = next((i for i, spelled in enumerate(self.spellings) if spelled[:1] == b" " != spelled), None)
+        return first is not None and not self.decode([first]).startswith(" ")
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return a printable name for each id, for people and plots."""
+        """Return a printable name for each id, for people and plots.
+
+        Raises:
+            InputError: the vocabulary has no such id.
+        """
+        if ids and not 0 <= min(ids) <= max(ids) < len(self):
+            wrong = next(i for i in ids if not 0 <= i < len(self))
+            raise InputError(f"ids must be from 0 to {len(self) - 1:,} in this vocabulary, but one is {wrong:,}")
         first_tag = FIRST + self._num_pieces
         return [
             SPECIALS[i] if i < FIRST else self._piece(i) if i < first_tag else f"<{self.tags[i - first_tag]}>"
@@ -91,6 +125,10 @@ class TextTokenizer(ABC):
     @abstractmethod
     def _decode(self, ids: list[int]) -> str:
         """Decode ids of text pieces only."""
+
+    @abstractmethod
+    def _spelling(self, index: int) -> bytes:
+        """Return what the id of a text piece adds to a text."""
 
     @abstractmethod
     def _piece(self, index: int) -> str:

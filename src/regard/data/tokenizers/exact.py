@@ -49,6 +49,9 @@ class CharTokenizer(_ListTokenizer):
     def _decode(self, ids: list[int]) -> str:
         return "".join(self._entries[i - FIRST] for i in ids)
 
+    def _spelling(self, index: int) -> bytes:
+        return self._entries[index - FIRST].encode()
+
     def _piece(self, index: int) -> str:
         entry = self._entries[index - FIRST]
         return "␣" if entry == " " else entry if entry.isprintable() else f"U+{ord(entry):04X}"
@@ -58,6 +61,7 @@ class WordTokenizer(_ListTokenizer):
     """One id per word, where words are what stands between single spaces."""
 
     kind = "word"
+    unknown_is_word = True
 
     def __init__(self, entries: Sequence[str], tags: Iterable[str] = ()) -> None:
         for number, entry in enumerate(entries, 1):
@@ -71,6 +75,9 @@ class WordTokenizer(_ListTokenizer):
 
     def _decode(self, ids: list[int]) -> str:
         return " ".join(self._entries[i - FIRST] for i in ids)
+
+    def _spelling(self, index: int) -> bytes:
+        return f" {self._entries[index - FIRST]}".encode()
 
     def _piece(self, index: int) -> str:
         return self._entries[index - FIRST] or "␣"
@@ -90,6 +97,9 @@ class ByteTokenizer(TextTokenizer):
 
     def _decode(self, ids: list[int]) -> str:
         return bytes(i - FIRST for i in ids).decode("utf-8", errors="replace")
+
+    def _spelling(self, index: int) -> bytes:
+        return bytes([index - FIRST])
 
     def _piece(self, index: int) -> str:
         byte = index - FIRST

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 from regard.data.tokenizers.base import FIRST, TextTokenizer
@@ -15,6 +16,12 @@ from regard.errors import DataError, MissingExtraError
 from regard.protocols import UNK
 
 MODEL_FILE = "huggingface.json"
+
+_PRINTABLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_BYTES = {chr(byte): byte for byte in _PRINTABLE} | {
+    chr(0x100 + place): byte for place, byte in enumerate(sorted({*range(0x100)} - {*_PRINTABLE}))
+}
+"""How byte-level vocabularies (Radford et al. 2019) write bytes: printable ones as themselves, the others moved up."""
 
 
 class HuggingFaceTokenizer(TextTokenizer):
@@ -45,7 +52,9 @@ class HuggingFaceTokenizer(TextTokenizer):
             self._tokenizer: Any = tokenizers.Tokenizer.from_str(json.dumps(described))
         except Exception as error:  # the library raises bare Exception
             raise DataError(f"this is not a Hugging Face tokenizer.json: {error}") from None
+        self._byte_level = (described.get("decoder") or {}).get("type") == "ByteLevel"
         unknown = described["model"].get("unk_token")
+        self.unknown_is_word = described["model"].get("type") in ("WordPiece", "WordLevel")
         self._unknown = self._tokenizer.token_to_id(unknown) if isinstance(unknown, str) else None
         ids: list[int] = list(self._tokenizer.get_vocab(with_added_tokens=True).values())
         super().__init__(max(ids, default=-1) + 1, tags)
@@ -65,6 +74,20 @@ class HuggingFaceTokenizer(TextTokenizer):
     def _decode(self, ids: list[int]) -> str:
         text: str = self._tokenizer.decode([i - FIRST for i in ids], skip_special_tokens=False)
         return text
+
+    def settled(self, ids: Sequence[int]) -> str:
+        """Return what the text begins with; the last two words wait, since decoders of this library join words."""
+        return " ".join(self.decode(ids).split(" ")[:-2])
+
+    def _spelling(self, index: int) -> bytes:
+        if self._byte_level:
+            return bytes(_BYTES[letter] for letter in self._piece(index) if letter in _BYTES)
+        return self._decode([self._anchor, index]).removeprefix(self._decode([self._anchor])).encode()
+
+    @cached_property
+    def _anchor(self) -> int:
+        """A piece that others can follow: what they then add to its text is their spelling."""
+        return next((i for i in range(FIRST, FIRST + self._num_pieces) if self._decode([i]).strip().isalnum()), FIRST)
 
     def _piece(self, index: int) -> str:
         return self._tokenizer.id_to_token(index - FIRST) or f"#{index - FIRST}"

@@ -90,6 +90,13 @@ class SentencePieceTokenizer(TextTokenizer):
         text: str = self._processor.decode([self._theirs[i] for i in ids])
         return text
 
+    def _spelling(self, index: int) -> bytes:
+        theirs = self._theirs[index]
+        piece: str = self._processor.id_to_piece(theirs)
+        if self._processor.is_byte(theirs):
+            return bytes.fromhex(piece[3:5])  # written <0x41>
+        return b"" if self._processor.is_control(theirs) else piece.replace("▁", " ").encode()
+
     def _piece(self, index: int) -> str:
         piece: str = self._processor.id_to_piece(self._theirs[index])
         return piece

@@ -1,0 +1,52 @@
+"""What comes of a translation: the text, its scores, and what a reader should know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from regard.inspection.alignment import Link
+from regard.protocols import UNK
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One way to put a text.
+
+    Attributes:
+        text: the output.
+        score: what the search ranks by.
+        log_prob: natural-log probability of the whole output under the model.
+        finished: the model ended it by itself; otherwise it was cut at the longest length allowed.
+        source_cut: the text was longer than the model can read, and its end was left out.
+        ids: the output's tokens, without special ones but UNK.
+        token_log_probs: natural-log probability of each of them and, when ``finished``, of the end mark.
+        missing: phrases asked for that it does not contain: they were impossible.
+        source_unknown: tokens of the source that the model does not know.
+        alignment: which source word became which target word, words being what spaces part; None if nobody asked.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+    finished: bool
+    source_cut: bool
+    ids: tuple[int, ...]
+    token_log_probs: tuple[float, ...] = ()
+    missing: tuple[str, ...] = ()
+    source_unknown: int = 0
+    alignment: tuple[Link, ...] | None = None
+
+    @classmethod
+    def nothing(cls, missing: tuple[str, ...]) -> Translation:
+        """Return the translation of a text without any token, which lacks all phrases asked for."""
+        return cls("", 0.0, 0.0, finished=True, source_cut=False, ids=(), missing=missing)
+
+    @property
+    def unknown(self) -> int:
+        """How many of its tokens are unknown ones, which ``text`` leaves out unless they were replaced."""
+        return self.ids.count(UNK)
+
+
+def one_line(text: str) -> str:
+    """Return the text of an output: a model that spells bytes may spell a line end, and an output is one line."""
+    return text.replace("\r", " ").replace("\n", " ")

@@ -1,0 +1,52 @@
+"""Where are the words of a text? Which tokens make each, and does a phrase stand there as whole words?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\ua960-\ua97f\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
+)
+"""Scripts that put no space between words: Thai and Lao, Burmese, Khmer, Chinese and Japanese."""
+
+
+def word_spans(spellings: Sequence[bytes]) -> list[list[int]]:
+    """Return the indices of the tokens of each word, words being what spaces part.
+
+    Args:
+        spellings: what each token adds to the text; one that adds nothing belongs to no word, one that holds a space
+            may belong to two.
+    """
+    spans: list[list[int]] = []
+    inside = False
+    for index, spelled in enumerate(spellings):
+        for place, part in enumerate(spelled.split(b" ")):
+            inside = inside and place == 0
+            if part:
+                if not inside:
+                    spans.append([])
+                    inside = True
+                spans[-1].append(index)
+    return spans
+
+
+def joined(before: str, after: str) -> bool:
+    """Return whether two neighbours stand in one word: letters, digits or accents of a script with spaces."""
+    return all(re.match(r"\w", letter) is not None and not _UNSPACED.match(letter) for letter in (before, after))
+
+
+def is_whole(text: str, start: int, end: int) -> bool:
+    """Return whether ``text[start:end]`` neither begins nor ends inside of a word."""
+    return not (start > 0 and joined(text[start - 1], text[start])) and not (
+        end < len(text) and joined(text[end - 1], text[end])
+    )
+
+
+def occurrences(phrase: str, text: str) -> Iterator[int]:
+    """Yield where ``phrase`` stands in ``text`` as whole words."""
+    start = text.find(phrase)
+    while start >= 0:
+        if is_whole(text, start, start + len(phrase)):
+            yield start
+        start = text.find(phrase, start + 1)
