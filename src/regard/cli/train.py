@@ -62,7 +62,7 @@ def train(
     """
     if recipe is not None and _is_of_signals(recipe):
         said = {"--source": source, "--target": target, "--pairs": pairs, "--valid": valid, "--preset": preset}
-        said["--valid-pairs"] = valid_pairs
+        said |= {"--valid-pairs": valid_pairs, "--init": init}
         if strange := [flag for flag, value in said.items() if value is not None]:
             raise typer.BadParameter(
                 f"{recipe} is of signals, where {strange[0]} has no meaning", param_hint=strange[0]
