@@ -21,9 +21,9 @@ from regard.models.specs import POSITIONS
 from regard.signals.batches import Augment, SignalBatches
 from regard.signals.cases import Cases, Indices, as_cases
 from regard.signals.classifier import SignalClassifier, load_classifier
-from regard.signals.fitting import device_named, fit, hold_out, kept_classes, weights_of_classes
+from regard.signals.fitting import device_named, fit, hold_out, take_over, weights_of_classes
 from regard.signals.preparation import Floats, Missing, Preparation, Scaling
-from regard.training import TrainingOptions, load_tensors
+from regard.training import TrainingOptions
 from regard.training.observers import Progress
 from regard.training.random_state import kept_random_state
 
@@ -187,7 +187,7 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             torch.manual_seed(seed)
             model = build_classifier(self._spec(cases, preparation, len(classes), earlier))
             if earlier is not None:
-                _take_over(model, classes, earlier)
+                take_over(model, classes, earlier.model, earlier.classes)
             self._train(
                 model.to(device_named(self.device)),
                 batches(train, learn=True),
@@ -358,16 +358,6 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         else:
             raise ValueError(f"`class_weight` must be 'balanced' or label -> weight, but is {self.class_weight!r}")
         return weights_of_classes(labels, len(classes), wanted)
-
-
-def _take_over(model: SequenceClassifier, classes: npt.NDArray[Any], earlier: SignalClassifier) -> None:
-    """Give ``model`` the weights of an earlier one; classes that it did not know keep their first weights."""
-    places = {label: index for index, label in enumerate(earlier.classes.tolist())}
-    matches = [places.get(label) for label in classes.tolist()]
-    weights = dict(earlier.model.state_dict())
-    for name in ("output.weight", "output.bias"):
-        weights[name] = kept_classes(weights[name].cpu(), matches, model.state_dict()[name])
-    load_tensors(model, weights)
 
 
 def _cases(X: Any) -> Cases:

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from regard.errors import InputError
+from regard.errors import FolderError, InputError, RecipeError
 from regard.models import SequenceClassifier, spec_to_dict
 from regard.protocols import BatchSource, Observer
 from regard.signals.batches import SignalBatch, SignalBatches
-from regard.signals.cases import Indices
+from regard.signals.cases import Array, Indices
 from regard.signals.validation import ClassValidation, better
 from regard.training import Checkpoints, ClassObjective, Outcome, TrainingOptions, load_tensors, train
 
@@ -120,10 +119,29 @@ def device_named(name: str) -> torch.device:
     return torch.device(name)
 
 
-def kept_classes(old: Tensor, matches: Sequence[int | None], fresh: Tensor) -> Tensor:
-    """Return ``fresh`` with the rows of the classes that ``old`` knows: class k was class ``matches[k]``, or is new."""
-    made = fresh.clone()
-    for row, match in enumerate(matches):
-        if match is not None:
-            made[row] = old[match]
-    return made
+def take_over(model: SequenceClassifier, classes: Array, earlier: SequenceClassifier, known: Array) -> None:
+    """Give ``model`` the weights of an earlier one; classes that it did not know keep their first weights.
+
+    Args:
+        model: with its first weights.
+        classes: the labels of its classes.
+        earlier: of the same sizes but for the classes.
+        known: the labels of those.
+
+    Raises:
+        RecipeError: the models differ in more than the classes.
+    """
+    places = {label: place for place, label in enumerate(known.tolist())}
+    weights, fresh = dict(earlier.state_dict()), model.state_dict()
+    for name in ("output.weight", "output.bias"):
+        old, made = weights[name], fresh[name].clone()
+        if old.shape[1:] != made.shape[1:]:
+            continue  # and told below, with all else that does not fit
+        for place, label in enumerate(classes.tolist()):
+            if label in places:
+                made[place] = old[places[label]]
+        weights[name] = made
+    try:
+        load_tensors(model, weights)
+    except FolderError as error:
+        raise RecipeError(f"a warm start goes on with a model of the same sizes, but {error}") from None
