@@ -23,7 +23,7 @@ from regard.generation import (
     score_all,
     score_at_once,
 )
-from regard.generation.controls import asked_by
+from regard.generation.controls import Control, asked_by
 from regard.generation.lengths import padded
 from regard.models import Transformer
 from regard.translation import Attended, Request, Source, Translation, read
@@ -89,6 +89,7 @@ class Translator:
         *,
         tag: str | Sequence[str] = "",
         attended: Attended | None = None,
+        controls: Sequence[Control] = (),
     ) -> list[list[Translation]]:
         """Return the n-best translations of each text, best first, at least one each.
 
@@ -98,6 +99,7 @@ class Translator:
             search: beam, n-best, length penalty and limits; ``dataclasses.replace(translator.search, nbest=5)``.
             tag: as in a call; a request has its own.
             attended: what is made of attention.
+            controls: change the scores of words of all texts.
 
         Raises:
             InputError: ``texts`` is one string, a tag is unknown to the model, or a phrase cannot be written.
@@ -112,7 +114,7 @@ class Translator:
                 self._together.decoder(look=search.coverage_penalty > 0),
                 [sources[index].ids for index in asked],
                 search,
-                controls=constraints.controls,
+                controls=[*constraints.controls, *controls],
                 phrases=constraints.phrases,
                 numbers=[requests[index].number for index in asked],
                 batch_tokens=_BATCH_TOKENS,

@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import average, classify, demo, doctor, evaluate, reseal, train, translate, verify
+from regard.cli import average, classify, demo, doctor, evaluate, inspect, reseal, score, train, translate, verify
 from regard.errors import RegardError
 
 app = typer.Typer(
@@ -34,6 +34,8 @@ for verb in (
     translate.translate,
     classify.classify,
     evaluate.evaluate,
+    score.score,
+    inspect.inspect,
     verify.verify,
     average.average,
     demo.demo,

@@ -27,7 +27,7 @@ def classify(
     """Classify signals: one label a line, in the order of the file."""
     from regard.cli.machine import set_up
     from regard.runs.classify import answers, read_cases, write_explanations
-    from regard.runs.train import best_device
+    from regard.runs.device import best_device
     from regard.signals.classifier import load_classifier
 
     set_up(threads, device)

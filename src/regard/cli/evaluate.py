@@ -7,12 +7,16 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Beam, Data, Device, Model, ModelOption, Quiet, Threads, one_model
+from regard.cli.options import Beam, Data, Device, ModelOptions, Quiet, Threads, one_or_more_models
+from regard.cli.search import one_of
 
 
 def evaluate(
-    model: Model = None,
-    model_option: ModelOption = None,
+    systems: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="MODEL...", help="Model or run folders, or files of outputs.", show_default=False),
+    ] = None,
+    model_options: ModelOptions = None,
     source: Annotated[
         Path | None, typer.Option("--source", "--src", "-s", metavar="FILE", help="Source lines.", show_default=False)
     ] = None,
@@ -55,6 +59,11 @@ def evaluate(
         Path | None, typer.Option(metavar="FOLDER", help="Pictures of a classifier's results.", show_default=False)
     ] = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Add 95 % intervals.", show_default=False)] = False,
+    significance: Annotated[
+        str, typer.Option("--test", metavar="bootstrap|randomisation", help="How a difference is tested.")
+    ] = "bootstrap",
+    num_worst: Annotated[int, typer.Option("--worst", min=0, help="List so many of the worst lines.")] = 0,
+    min_bleu: Annotated[float | None, typer.Option(help="End with 1 if a system has less.", show_default=False)] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Keep the translations.", show_default=False)
     ] = None,
@@ -63,27 +72,30 @@ def evaluate(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Measure a model on a test set.
+    """Measure one or several systems on a test set.
 
-    The test set is the files given, else what the model's recipe names.
+    The test set is the files given, else what the recipe of the first model names. The others are compared with the
+    first: p is how likely a difference like theirs is by chance.
     """
-    folder = one_model(model, model_option)
-    of_text = {"--source": source, "--reference": reference, "--pairs": pairs, "--metric": metric, "--beam": beam}
-    of_signals = {"--signals": signals, "--group": group, "--ceiling": ceiling, "--plots": plots}
+    given = one_or_more_models(systems, model_options)
     from regard.bundle import is_classifier
     from regard.cli.machine import set_up
 
-    classifies = is_classifier(folder)
-    set_up(threads, device)
+    of_text = {"--source": source, "--reference": reference, "--pairs": pairs, "--metric": metric, "--beam": beam}
+    of_signals = {"--signals": signals, "--group": group, "--ceiling": ceiling, "--plots": plots}
+    classifies = is_classifier(given[0])
     for flag, value in (of_text if classifies else of_signals).items():
         if value:
             kind = "a classifier of signals" if classifies else "a model of text"
-            raise typer.BadParameter(f"{folder} is {kind}, where it has no meaning", param_hint=flag)
+            raise typer.BadParameter(f"{given[0]} is {kind}, where it has no meaning", param_hint=flag)
     if classifies:
+        if len(given) > 1:
+            raise typer.BadParameter("classifiers are measured one at a time", param_hint="MODEL")
         from regard.runs.evaluate_classifier import evaluate_classifier
 
-        found = evaluate_classifier(
-            folder,
+        set_up(threads, device)
+        measured = evaluate_classifier(
+            given[0],
             signals=signals,
             groups=tuple(group or ()),
             data=data,
@@ -91,25 +103,37 @@ def evaluate(
             plots=plots,
             device=device,
         )
-        for line in [found.report.to_json()] if json else found.lines():
+        for line in [measured.report.to_json()] if json else measured.lines():
             typer.echo(line)
         return
     from regard.runs.evaluate import evaluate as run
+    from regard.runs.prepare import say_nothing, say_on_stderr
 
-    report = run(
-        folder,
+    say = say_nothing if quiet else say_on_stderr
+    metrics = [*(metric or ())]
+    if metrics and min_bleu is not None and "bleu" not in metrics:
+        metrics.append("bleu")
+    set_up(threads, device)
+    found = run(
+        *given,
         source=source,
         references=reference or (),
         pairs=pairs,
         several_answers=several_answers,
         data=data,
-        metrics=metric or (),
+        metrics=metrics,
         bleu_tokenize=bleu_tokenize,
         lowercase=lowercase,
         beam=beam,
         intervals=intervals,
+        test=one_of("--test", significance, ("bootstrap", "randomisation")),
+        num_worst=num_worst,
         output=output,
         device=device,
+        say=say,
     )
-    for line in [report.to_json()] if json else report.lines():
+    for line in [found.to_json()] if json else found.lines():
         typer.echo(line)
+    if min_bleu is not None and (lowest := found.lowest("BLEU")) < min_bleu:
+        typer.echo(f"regard: BLEU {lowest:.2f} is below {min_bleu:g}", err=True)
+        raise typer.Exit(1)

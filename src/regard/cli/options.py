@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[
-    Path | None, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.", show_default=False)
+Models = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="MODEL...", help="Model folders, or the folders of runs.", show_default=False),
 ]
-ModelOption = Annotated[
-    Path | None, typer.Option("--model", "-m", metavar="FOLDER", help="The same, as an option.", show_default=False)
+ModelOptions = Annotated[
+    list[Path] | None,
+    typer.Option("--model", "-m", metavar="FOLDER", help="The same, as an option; may be repeated."),
 ]
 Data = Annotated[
     Path | None,
@@ -28,10 +30,8 @@ Threads = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", show_default=False)]
 
 
-def one_model(argument: Path | None, option: Path | None) -> Path:
-    """Return the model folder, which may be given in either way but must be given once."""
-    if (argument is None) == (option is None):
+def one_or_more_models(arguments: list[Path] | None, options: list[Path] | None) -> list[Path]:
+    """Return the model folders, which may be given in either way but not in both."""
+    if bool(arguments) == bool(options):
         raise typer.BadParameter("name the model folder once, as the first word or with -m", param_hint="MODEL")
-    folder = argument or option
-    assert folder is not None
-    return folder
+    return list(arguments or options or ())

@@ -8,6 +8,7 @@ from regard.evaluation.options import EvaluationOptions
 from regard.evaluation.report import Figure, Report, compare, evaluate
 from regard.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomisation
 from regard.evaluation.text import Bleu, ChrF, ExactMatch, Ter
+from regard.evaluation.worst import Line, worst
 
 __all__ = [
     "Bleu",
@@ -16,6 +17,7 @@ __all__ = [
     "EvaluationOptions",
     "ExactMatch",
     "Figure",
+    "Line",
     "LineErrorRate",
     "Metric",
     "Report",
@@ -30,4 +32,5 @@ __all__ = [
     "measure",
     "paired_bootstrap",
     "paired_randomisation",
+    "worst",
 ]

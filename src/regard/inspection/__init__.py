@@ -15,16 +15,36 @@ from regard.inspection.alignment import (
     word_weights,
 )
 from regard.inspection.attention import AttentionMaps, Kind, kind_from_path, watch_attention
-from regard.inspection.drawings import draw_ledger, draw_mask, draw_walk, draw_weights
+from regard.inspection.drawings import (
+    draw_choices,
+    draw_gradients,
+    draw_ledger,
+    draw_mask,
+    draw_masks,
+    draw_table,
+    draw_walk,
+    draw_weights,
+)
 from regard.inspection.formulas import Formula, formula_of
 from regard.inspection.ledger import Amounts, CacheBytes, Entry, Ledger, cache_bytes, ledger
-from regard.inspection.trace import Candidate, GradientFacts, TensorFacts, Visit, Walk, top_candidates, trace
+from regard.inspection.trace import (
+    Candidate,
+    Choice,
+    GradientFacts,
+    TensorFacts,
+    Visit,
+    Walk,
+    choices,
+    top_candidates,
+    trace,
+)
 
 __all__ = [
     "Amounts",
     "AttentionMaps",
     "CacheBytes",
     "Candidate",
+    "Choice",
     "Entry",
     "Formula",
     "GradientFacts",
@@ -41,8 +61,13 @@ __all__ = [
     "attention_rollout",
     "best_head",
     "cache_bytes",
+    "choices",
+    "draw_choices",
+    "draw_gradients",
     "draw_ledger",
     "draw_mask",
+    "draw_masks",
+    "draw_table",
     "draw_walk",
     "draw_weights",
     "formula_of",

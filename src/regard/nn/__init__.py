@@ -1,7 +1,7 @@
 """What a Transformer is made of. Read: masks, attention, residual, layers, stacks."""
 
 from regard.nn.attention import MultiHeadAttention, attend, attend_plain
-from regard.nn.cache import KeysValues, KeyValueCache
+from regard.nn.cache import KeysValues, KeyValueCache, Readers
 from regard.nn.dropout import Dropout, drop
 from regard.nn.embedding import Embedding, FrameMap, LeadingToken, TokenTable
 from regard.nn.feed_forward import FeedForward, GatedFeedForward
@@ -46,6 +46,7 @@ __all__ = [
     "Positions",
     "PostNorm",
     "PreNorm",
+    "Readers",
     "RelativeBias",
     "Rotary",
     "Sinusoidal",

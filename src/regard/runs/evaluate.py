@@ -1,24 +1,85 @@
-"""How good is a model on a test set? Its translations against references, by the protocol of its recipe."""
+"""How good are systems on a test set? Their outputs against references, by the protocol of the first one's recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
-from regard.errors import InputError, RecipeError
-from regard.evaluation import EvaluationOptions, Report
-from regard.evaluation import evaluate as measure
-from regard.runs.prepare import TextSet, read_aligned, read_set
-from regard.runs.recipe import DataOptions, check
-from regard.runs.train import best_device
+from regard.data import read_lines
+from regard.errors import DataError, InputError, RecipeError
+from regard.evaluation import EvaluationOptions, Line, Report, compare, worst
+from regard.runs.device import best_device
+from regard.runs.output import refuse_output
+from regard.runs.prepare import Say, TextSet, read_aligned, read_set, say_nothing
+from regard.runs.recipe import DataOptions, Recipe, check
+from regard.runs.waiting import telling
 from regard.storage import write_bytes
 from regard.translator import Translator, load
 
+System = str | Path | Translator
+"""A model folder, a run folder, a file of outputs, or a translator."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found of one or several systems.
+
+    Attributes:
+        reports: name -> figures; all but the first tell how sure their difference to the first is.
+        sources: the lines of the test set.
+        worst: name -> the lines with the lowest chrF, as many as were asked for.
+    """
+
+    reports: Mapping[str, Report]
+    sources: Sequence[str]
+    worst: Mapping[str, Sequence[Line]]
+
+    @property
+    def first(self) -> Report:
+        """The figures of the first system."""
+        return next(iter(self.reports.values()))
+
+    def lowest(self, metric: str) -> float:
+        """Return the lowest value of any system.
+
+        Raises:
+            InputError: the metric was not measured.
+        """
+        values = [
+            figure.value for report in self.reports.values() for figure in report.figures if figure.name == metric
+        ]
+        if not values:
+            raise InputError(f"{metric} was not measured; add --metric {metric.lower()}")
+        return min(values)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what people read; the name of a system stands over its figures if there are several."""
+        several = len(self.reports) > 1
+        for name, report in self.reports.items():
+            if several:
+                yield name
+            for line in report.lines():
+                yield f"  {line}" if several else line
+            for bad in self.worst[name]:
+                yield f"line {bad.number}: chrF {bad.chrf:.2f}"
+                yield f"  source     {self.sources[bad.number - 1]}"
+                yield from (f"  reference  {reference}" for reference in bad.references)
+                yield f"  output     {bad.output}"
+
+    def to_json(self) -> str:
+        """Return the whole as one line of JSON: the report of one system, or a list of them."""
+        found: list[dict[str, Any]] = []
+        for name, report in self.reports.items():
+            lines = [{**asdict(bad), "source": self.sources[bad.number - 1]} for bad in self.worst[name]]
+            found.append({"name": name, **asdict(report), **({"worst": lines} if lines else {})})
+        return json.dumps(found[0] if len(found) == 1 else {"systems": found}, ensure_ascii=False)
+
 
 def evaluate(
-    model: str | Path | Translator,
-    *,
+    *systems: System,
     source: str | Path | None = None,
     references: Sequence[str | Path] = (),
     pairs: str | Path | None = None,
@@ -29,13 +90,16 @@ def evaluate(
     lowercase: bool | None = None,
     beam: int | None = None,
     intervals: bool = False,
+    test: Literal["bootstrap", "randomisation"] = "bootstrap",
+    num_worst: int = 0,
     output: str | Path | None = None,
     device: str = "auto",
-) -> Report:
-    """Translate a test set and measure the result.
+    say: Say = say_nothing,
+) -> Evaluation:
+    """Translate a test set with each system and measure the results.
 
     Args:
-        model: a model folder, a run folder, or a translator.
+        systems: one or several; the others are compared with the first.
         source: file of source lines.
         references: one or more files of references, aligned with it.
         pairs: instead of the two: a file of pairs. With none of the three, the test set that the recipe names.
@@ -46,36 +110,76 @@ def evaluate(
         lowercase: compare without case; left out, the recipe's.
         beam: of the search; left out, the recipe's.
         intervals: add 95 % bootstrap intervals.
-        output: file to write the translations to.
+        test: how the difference of two systems is tested.
+        num_worst: how many of the worst lines to list.
+        output: file to write the outputs of the one system to.
         device: where to compute.
+        say: told what takes a while.
 
     Raises:
-        InputError: a file, option or the model cannot be used.
+        InputError: a file, option or system cannot be used.
     """
-    translator = model if isinstance(model, Translator) else load(model, best_device(device))
-    recipe = check(translator.recipe, "the recipe of the model")
+    names = _names(systems)
+    if output is not None and len(systems) > 1:
+        raise InputError("outputs of several systems do not go into one file; evaluate them one by one to keep them")
+    refuse_output(None if output is None else Path(output), [source, *references, pairs, *_files(systems)])
+    first = _opened(systems[0], device, say)
+    tables = first.recipe if isinstance(first, Translator) else {}
+    recipe = check(tables, "the recipe of the model")
+    protocol = _protocol(recipe, tables, metrics, bleu_tokenize, lowercase)
     options = recipe.data if several_answers is None else replace(recipe.data, several_answers=several_answers)
+    text = _text(options, source, [str(path) for path in references], pairs, Path(data or ""))
+    outputs: dict[str, Sequence[str]] = {}
+    for name, system in zip(names, systems, strict=True):
+        opened = first if system is systems[0] else _opened(system, device, say)
+        outputs[name] = opened(text.sources, beam=beam, tag=text.tags) if isinstance(opened, Translator) else opened
+        if len(outputs[name]) != len(text.sources):
+            raise DataError(f"{name} has {len(outputs[name]):,} lines but the test set {len(text.sources):,}")
+    if output is not None:
+        write_bytes(output, "".join(f"{line}\n" for line in outputs[names[0]]).encode())
+    reports = compare(protocol.build(), outputs, text.references, intervals=intervals, test=test)
+    bad = {name: worst(lines, text.references, num_worst) if num_worst else [] for name, lines in outputs.items()}
+    return Evaluation(reports, text.sources, bad)
+
+
+def _names(systems: Sequence[System]) -> list[str]:
+    """Return what the systems are called in a report; a second one of the same name gets a number."""
+    names: list[str] = []
+    for number, system in enumerate(systems, 1):
+        name = "translator" if isinstance(system, Translator) else str(system)
+        names.append(name if name not in names else f"{name} ({number})")
+    if not names:
+        raise InputError("there must be at least one system to evaluate")
+    return names
+
+
+def _files(systems: Sequence[System]) -> list[str | Path]:
+    return [system for system in systems if not isinstance(system, Translator) and Path(system).is_file()]
+
+
+def _opened(system: System, device: str, say: Say) -> Translator | list[str]:
+    """Return the translator, or the outputs that a file holds."""
+    if isinstance(system, Translator):
+        return system
+    if _files([system]):
+        return list(read_lines(system))
+    with telling(f"loading {system}", say):
+        return load(system, best_device(device))
+
+
+def _protocol(
+    recipe: Recipe,
+    tables: Mapping[str, Any],
+    metrics: Sequence[str],
+    bleu_tokenize: str | None,
+    lowercase: bool | None,
+) -> EvaluationOptions:
     wishes = {"metrics": list(metrics), "bleu_tokenize": bleu_tokenize, "lowercase": lowercase}
     given = {key: value for key, value in wishes.items() if value not in (None, [])}
-    tables = {"evaluation": {**dict(translator.recipe.get("evaluation", {})), **given}}
-    protocol: EvaluationOptions = check(tables, "the evaluation").evaluation
-
-    text = _text(options, source, [str(path) for path in references], pairs, Path(data or ""))
-    if output is not None:
-        _refuse_output(Path(output), [source, *references, pairs])
-    outputs = translator(text.sources, beam=beam, tag=text.tags)
-    if output is not None:
-        write_bytes(output, "".join(f"{line}\n" for line in outputs).encode())
-    return measure(protocol.build(), outputs, text.references, intervals=intervals)
-
-
-def _refuse_output(output: Path, inputs: Sequence[str | Path | None]) -> None:
-    """Refuse, before anything is translated, a file that cannot be written or that is read as well."""
-    if output.is_dir() or not output.absolute().parent.is_dir():
-        raise InputError(f"{output}: cannot be written; name a file in a folder that exists")
-    for path in inputs:
-        if path is not None and output.exists() and Path(path).exists() and output.samefile(path):
-            raise InputError(f"{output} is read as well; write the translations to another file")
+    if not given:
+        return recipe.evaluation
+    changed: Recipe = check({"evaluation": {**dict(tables.get("evaluation", {})), **given}}, "the evaluation")
+    return changed.evaluation
 
 
 def _text(

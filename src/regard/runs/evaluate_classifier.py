@@ -11,9 +11,9 @@ import numpy as np
 from regard.errors import InputError, RecipeError
 from regard.evaluation import ClassificationReport, classification_report
 from regard.inspection import figures
+from regard.runs.device import best_device
 from regard.runs.recipe import in_folder
 from regard.runs.signal_recipe import SignalData, SignalRecipe, check_signals
-from regard.runs.train import best_device
 from regard.runs.train_classifier import class_numbers, evaluation_set
 from regard.signals.classifier import SignalClassifier, load_classifier
 from regard.signals.readers import Layout, SignalSet, read_signals

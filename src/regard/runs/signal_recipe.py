@@ -150,7 +150,7 @@ class SignalRecipe:
             raise RecipeError(
                 f"training.metric = {self.training.metric!r} is not measured{nearest(self.training.metric, FIGURES)}"
             )
-        for key in ("max_tokens", "max_sentences", "init", "init_vocabulary"):
+        for key in ("max_tokens", "max_sentences", "init", "init_vocabulary", "shard"):
             if getattr(self.training, key) != getattr(TrainingOptions(), key):
                 instead = "; cases in a batch are data.batch_size" if key.startswith("max") else ""
                 raise RecipeError(f"training.{key} is for text{instead}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.errors import DataError, FolderError, InterruptedRun, RecipeError
+from regard.errors import DataError, FolderError, InputError, InterruptedRun, RecipeError
 from regard.models import build_classifier
 from regard.protocols import BatchSource, Observer
+from regard.runs.device import best_device
 from regard.runs.folder import RunFolder
 from regard.runs.prepare import Say, say_nothing, say_on_stderr
 from regard.runs.recipe import in_folder, read_tables
 from regard.runs.signal_recipe import SignalData, SignalRecipe, check_signals, complete, signal_tables
-from regard.runs.train import best_device
 from regard.signals.batches import GeneratedBatches, SignalBatch, SignalBatches
 from regard.signals.cases import Array, Cases, Indices, as_cases
 from regard.signals.classifier import SignalClassifier
@@ -87,6 +88,8 @@ def train_classifier(
         TrainingError: the run cannot go on; the last good checkpoint is there.
         InterruptedRun: Ctrl-C; everything was saved.
     """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("signals are learned by one process; start regard without torchrun")
     folder = RunFolder(out or Path("runs") / ("run" if isinstance(recipe, Mapping) else Path(recipe).stem))
     wanted = effective_recipe(recipe, data=data, limits=limits, started=folder if folder.started else None)
     effective = wanted.recipe

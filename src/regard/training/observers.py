@@ -106,6 +106,8 @@ class Progress:
                 figures = ", ".join(f"{name} {value:.4g}" for name, value in facts["figures"].items())
                 self._print(f"validation after update {update:,}: {figures}{' (best)' if facts['best'] else ''}")
                 self._window.since += seconds - self._window.last
+            case "notice":
+                self._print(facts["words"])
             case "ended" if self._live:
                 self._live.stop()
                 self._live = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from regard.inspection.alignment import Link
 from regard.protocols import UNK
@@ -50,3 +52,23 @@ class Translation:
 def one_line(text: str) -> str:
     """Return the text of an output: a model that spells bytes may spell a line end, and an output is one line."""
     return text.replace("\r", " ").replace("\n", " ")
+
+
+def in_a_row(parts: Sequence[Translation], joined: Callable[[Sequence[str]], str]) -> Translation:
+    """Return the translations of several sentences as one: texts joined, scores summed.
+
+    Args:
+        parts: at least one.
+        joined: of their texts makes one.
+    """
+    return Translation(
+        text=joined([part.text for part in parts]),
+        score=sum(part.score for part in parts),
+        log_prob=sum(part.log_prob for part in parts),
+        finished=all(part.finished for part in parts),
+        source_cut=any(part.source_cut for part in parts),
+        ids=tuple(chain.from_iterable(part.ids for part in parts)),
+        token_log_probs=tuple(chain.from_iterable(part.token_log_probs for part in parts)),
+        missing=tuple(chain.from_iterable(part.missing for part in parts)),
+        source_unknown=sum(part.source_unknown for part in parts),
+    )

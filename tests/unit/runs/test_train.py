@@ -175,11 +175,11 @@ def test_evaluation_by_the_recipe_or_by_other_words(corpus: Path) -> None:
     (corpus / "t.tsv").write_text("12\t21\n\t\n345\t543\n")
     (corpus / "recipe.toml").write_text(RECIPE.replace("valid_lines = 5", 'valid_lines = 5\ntest_pairs = "t.tsv"'))
     train(corpus / "recipe.toml", out=corpus / "out", quiet=True)
-    report = evaluate(corpus / "out", data=corpus, output=corpus / "outputs")
+    report = evaluate(corpus / "out", data=corpus, output=corpus / "outputs").first
     assert [figure.name for figure in report.figures] == ["BLEU", "chrF", "exact"]
     lines = (corpus / "outputs").read_text().split("\n")
     assert (len(lines), lines[1]) == (4, "")
-    again = evaluate(corpus / "out", pairs=corpus / "t.tsv", metrics=["per", "cer"], beam=1)
+    again = evaluate(corpus / "out", pairs=corpus / "t.tsv", metrics=["per", "cer"], beam=1).first
     assert [figure.name for figure in again.figures] == ["PER", "CER"]
     with pytest.raises(RecipeError, match="did you mean 'bleu'"):
         evaluate(corpus / "out", pairs=corpus / "t.tsv", metrics=["blue"])

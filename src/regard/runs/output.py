@@ -1,0 +1,68 @@
+"""Where do results go? To stdout or a file, which keeps its content until there is something to write."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from regard.errors import InputError
+
+Put = Callable[[Sequence[str]], None]
+"""Writes lines, and hands them on at once."""
+
+
+@contextmanager
+def printer(path: Path | None) -> Iterator[Put]:
+    """Give what writes lines to ``path``; None and ``-`` are stdout."""
+    with ExitStack() as opened:
+        file: TextIO | None = sys.stdout if path is None or str(path) == "-" else None
+
+        def put(lines: Sequence[str]) -> None:
+            nonlocal file
+            if file is None:
+                assert path is not None
+                try:
+                    file = opened.enter_context(path.open("w", encoding="utf-8", newline="\n"))
+                except OSError as error:
+                    raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+            file.writelines(f"{line}\n" for line in lines)
+            file.flush()
+
+        yield put
+        put([])  # no lines in, an empty file out
+
+
+def refuse_output(output: Path | None, inputs: Sequence[str | Path | None]) -> None:
+    """Refuse, before anything is loaded, an output that is read as well or that has no folder to be in.
+
+    Args:
+        output: a file to be written; None and ``-`` are stdout.
+        inputs: what is read, None where there is nothing; ``-`` is standard input, which may be a file too.
+
+    Raises:
+        InputError: saying which.
+    """
+    if output is None or str(output) == "-":
+        return
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise InputError(f"{output}: cannot be written; name a file in a folder that exists")
+    for path in inputs:
+        reads = None if path is None else _status(path)
+        if reads is not None and output.is_file() and os.path.samestat(output.stat(), reads):
+            raise InputError(f"{output} is the input as well; write to another file")
+
+
+def _status(path: str | Path) -> os.stat_result | None:
+    """Return what identifies the file that is read, if there is one."""
+    try:
+        return os.fstat(sys.stdin.fileno()) if str(path) == "-" else Path(path).stat()
+    except (
+        OSError,
+        ValueError,
+        AttributeError,
+    ):  # no such file, which is told when it is read; or an input that is none
+        return None

@@ -1,0 +1,71 @@
+"""What should a reader know that the results do not show? Counts over all lines, told at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from regard.translation import Translation
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Lines that hold something, and among them those with a flaw.
+
+    Attributes:
+        lines: with text.
+        empty: whose output is empty.
+        cut: that the model could not read whole.
+        unread: that hold what the model does not know.
+        unfinished: whose output was cut at the longest length allowed.
+        unknown: whose output lacks what the model could not name.
+        missing: whose output lacks a phrase that was asked for.
+    """
+
+    lines: int = 0
+    empty: int = 0
+    cut: int = 0
+    unread: int = 0
+    unfinished: int = 0
+    unknown: int = 0
+    missing: int = 0
+
+    @classmethod
+    def of(cls, text: str, best: Translation, *, replaced: bool) -> Tally:
+        """Return the counts of one line and its best output, whose unknown words may have been replaced."""
+        if not text.strip():
+            return cls()
+        return cls(
+            1,
+            not best.text.strip(),
+            best.source_cut,
+            best.source_unknown > 0,
+            not best.finished,
+            best.unknown > 0 and not replaced,
+            bool(best.missing),
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, count.name) + getattr(other, count.name) for count in fields(self)))
+
+    def emptiness(self, *, least: int = 1) -> str | None:
+        """Return a warning if most outputs are empty, out of ``least`` lines at least."""
+        if self.lines < least or 2 * self.empty <= self.lines:
+            return None
+        return (
+            f"most outputs are empty ({self.empty:,} of {self.lines:,}): "
+            "the model has perhaps not learned enough yet; train it longer"
+        )
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what else is worth saying."""
+        if self.cut:
+            yield f"{self.cut:,} lines were longer than the model reads; their ends were left out"
+        if self.unread:
+            yield f"{self.unread:,} lines hold letters or words that the model does not know"
+        if self.unfinished:
+            yield f"outputs cut at the longest length allowed: {self.unfinished:,}"
+        if self.unknown:
+            yield f"outputs that lack a word the model could not name: {self.unknown:,}; see --replace-unknown"
+        if self.missing:
+            yield f"outputs that lack a phrase asked for, which was impossible: {self.missing:,}"
