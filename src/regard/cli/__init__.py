@@ -16,8 +16,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import average, classify, demo, doctor, evaluate, inspect, reseal, score, train, translate, verify
-from regard.errors import RegardError
+from regard.cli import (
+    ablate,
+    average,
+    classify,
+    demo,
+    doctor,
+    evaluate,
+    inspect,
+    reseal,
+    score,
+    train,
+    translate,
+    verify,
+)
+from regard.errors import InterruptedRun, RegardError
 
 app = typer.Typer(
     add_completion=False,
@@ -37,6 +50,7 @@ for verb in (
     score.score,
     inspect.inspect,
     verify.verify,
+    ablate.ablate,
     average.average,
     demo.demo,
     doctor.doctor,
@@ -71,7 +85,8 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except RegardError as error:
         _trace(arguments)
-        _say(str(error))
+        if not (isinstance(error, InterruptedRun) and os.environ.get("RANK", "0") != "0"):  # the first process says it
+            _say(str(error))
         return error.exit_code
     except OSError as error:  # a full disk, a folder without the right to write
         _trace(arguments)

@@ -8,7 +8,9 @@ Axes: N layers, H heads, Lq queries, Lk keys, L positions, D width, C classes.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
@@ -136,6 +138,20 @@ def learning_curves(events: Iterable[Mapping[str, Any]], *, title: str = "") -> 
     return figure
 
 
+def range_curve(rates: Sequence[float], losses: Sequence[float], suggested: float | None = None) -> Figure:
+    """Return the losses of a learning-rate range test over their rates, and the suggested rate as a line."""
+    with _canvas(6, 3.6) as (figure, new):
+        axes = new(1, 1, 1)
+        axes.plot(rates, losses, color=COLOURS[0])
+        axes.set_xscale("log")
+        axes.set_xlabel("learning rate")
+        axes.set_ylabel("loss per token")
+        if suggested is not None:
+            axes.axvline(suggested, color=COLOURS[1], linestyle=DASHES[1], label=f"suggested: {suggested:.1e}")
+            axes.legend()
+    return figure
+
+
 def rate_curves(schedules: Mapping[str, Callable[[int], float]], updates: int, *, title: str = "") -> Figure:
     """Return learning rates over ``updates`` steps, one line per named schedule (step from 1 → rate)."""
     steps = range(1, updates + 1, max(1, updates // 1000))
@@ -188,6 +204,45 @@ def confusion_matrix(counts: Sequence[Sequence[int]], labels: Sequence[str], *, 
         axes.set_title(title)
         figure.colorbar(image, ax=axes, label="share of the true class", shrink=0.8)
     return figure
+
+
+def compared_variants(figures: Mapping[str, Mapping[str, Sequence[float]]], *, title: str = "") -> Figure:
+    """Return a panel per figure: variants down, a dot for each seed, a line through their mean.
+
+    Args:
+        figures: Name of the figure → name of the variant → its value with each seed; what is not finite is not drawn.
+        title: Above all panels.
+
+    Raises:
+        InputError: There is nothing to draw.
+    """
+    if not figures:
+        raise InputError("there is no figure to compare; train first")
+    names = list(next(iter(figures.values())))
+    with _canvas(2.5 + 2.6 * len(figures), 1.4 + 0.42 * len(names)) as (figure, new):
+        for panel, (name, by_variant) in enumerate(figures.items(), 1):
+            axes = new(1, len(figures), panel)
+            for row, (variant, colour) in enumerate(zip(names, cycle(COLOURS), strict=False)):
+                values = [value for value in by_variant.get(variant, ()) if math.isfinite(value)]
+                axes.plot(values, [row] * len(values), "o", color=colour, ms=5, alpha=0.7, clip_on=False)
+                if values:
+                    mean = sum(values) / len(values)
+                    axes.plot([mean, mean], [row - 0.3, row + 0.3], color=colour, linewidth=2)
+            axes.set_ylim(len(names) - 0.5, -0.5)
+            _label(axes.set_yticks, names if panel == 1 else [""] * len(names))
+            axes.set_xlabel(name)
+            axes.margins(x=0.15)
+            axes.locator_params(axis="x", nbins=4)
+            axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+        figure.suptitle(title)
+    return figure
+
+
+def image_bytes(figure: Figure) -> bytes:
+    """Return a figure as PNG."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
 
 
 def calibration(bins: Sequence[tuple[float, float, int]], *, title: str = "") -> Figure:

@@ -14,13 +14,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from regard.bundle import MODEL, read_tokenizers, tokenizers_config, tokenizers_files
 from regard.data import TextTokenizer
 from regard.errors import FolderError
-from regard.runs.recipe import Recipe, Tables, check, read_tables, to_tables
+from regard.runs.recipe import Corpus, Recipe, Tables, check, read_tables, to_tables
 from regard.runs.toml import write_toml
 from regard.storage import open_sealed, seal, write_bytes
 from regard.training import Checkpoints
@@ -138,7 +139,9 @@ def _compared(tables: Tables) -> dict[str, Any]:
         if key not in _FREE.get(section, ())
     }
     if corpora := keys.get("data.corpora"):
+        defaults = {item.name: item.default for item in fields(Corpus) if item.default is not None}
         keys["data.corpora"] = [
-            {key: value for key, value in corpus.items() if key not in _PATHS_OF_CORPORA} for corpus in corpora
+            {key: value for key, value in (defaults | corpus).items() if key not in _PATHS_OF_CORPORA}
+            for corpus in corpora
         ]
     return keys

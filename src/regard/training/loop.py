@@ -220,6 +220,7 @@ class _Run:
             kept_random_state(),
             torch.no_grad(),
             self.updater.autocast(),
+            self.compiled.paused() if self.compiled else nullcontext(),
             self.updater.spread.gathered(),
             # with several processes one cannot leave while the others go on
             self.signals.at_once() if self.ranks.world == 1 else nullcontext(),
