@@ -110,8 +110,8 @@ def variants(vary: Sequence[str]) -> list[Variant]:
         choices[key] = _values(values)
     varied = [key for key, values in choices.items() if len(values) > 1] or list(choices)
     found = []
-    for chosen in product(*choices.values()):
-        changes = dict(zip(choices, chosen, strict=True))
+    for combination in product(*choices.values()):
+        changes = dict(zip(choices, combination, strict=True))
         found.append(Variant(", ".join(f"{key}={_shown(changes[key])}" for key in varied), changes))
     return found
 

@@ -88,7 +88,7 @@ def test_each_variant_is_trained_with_each_seed(trained: tuple[Path, list[Outcom
         ("model.positions=sinusoidal", 1),
         ("model.positions=sinusoidal", 2),
     ]
-    assert {"loss", "perplexity", "bleu", "test.BLEU"} <= set(outcomes[0].figures)
+    assert {"loss", "perplexity", "BLEU", "test.BLEU"} <= set(outcomes[0].figures)
     assert len({o.figures["loss"] for o in outcomes}) == 4
     config = json.loads((folder / "out/model.positions=none/seed-2/model/config.json").read_text())
     assert config["spec"]["positions"] == {"kind": "none"}
