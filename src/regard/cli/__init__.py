@@ -16,7 +16,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import average, demo, doctor, evaluate, inspect, reseal, score, train, translate, verify
+from regard.cli import (
+    ablate,
+    average,
+    classify,
+    demo,
+    doctor,
+    evaluate,
+    inspect,
+    reseal,
+    score,
+    train,
+    translate,
+    verify,
+)
 from regard.errors import InterruptedRun, RegardError
 
 app = typer.Typer(
@@ -32,10 +45,12 @@ app = typer.Typer(
 for verb in (
     train.train,
     translate.translate,
+    classify.classify,
     evaluate.evaluate,
     score.score,
     inspect.inspect,
     verify.verify,
+    ablate.ablate,
     average.average,
     demo.demo,
     doctor.doctor,
@@ -102,7 +117,7 @@ def root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Encoder-decoder Transformers: train them on pairs of text, use them, measure them."""
+    """Transformers: train them on pairs of text or on signals, use them, measure them."""
 
 
 def _say(message: str) -> None:

@@ -27,17 +27,8 @@ from regard.inspection.drawings import (
 )
 from regard.inspection.formulas import Formula, formula_of
 from regard.inspection.ledger import Amounts, CacheBytes, Entry, Ledger, cache_bytes, ledger
-from regard.inspection.trace import (
-    Candidate,
-    Choice,
-    GradientFacts,
-    TensorFacts,
-    Visit,
-    Walk,
-    choices,
-    top_candidates,
-    trace,
-)
+from regard.inspection.predictions import Candidate, Choice, choices, top_candidates
+from regard.inspection.trace import GradientFacts, TensorFacts, Visit, Walk, trace
 
 __all__ = [
     "Amounts",

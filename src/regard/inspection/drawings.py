@@ -14,7 +14,8 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.inspection.ledger import Ledger
-from regard.inspection.trace import Choice, Walk
+from regard.inspection.predictions import Choice
+from regard.inspection.trace import Walk
 
 MAX_SIDE = 40
 """Rows and columns drawn; of a larger mask every n-th is."""

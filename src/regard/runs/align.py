@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.runs.inspect import alignment
+from regard.runs.heads import alignment
 from regard.runs.look import attentions_of_pair
 from regard.runs.prepare import Say, read_aligned
 from regard.translator import Translator
@@ -21,7 +21,7 @@ def aligned_lines(
         translator: A trained model.
         source: File of source lines.
         target: File of their translations, which the model is made to read.
-        pattern: By which heads, see `regard.runs.inspect.alignment`.
+        pattern: By which heads, see `regard.runs.heads.alignment`.
         say: Told of pairs that have no line of links because they are empty or too long.
 
     Raises:

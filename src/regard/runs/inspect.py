@@ -1,34 +1,20 @@
-"""What does `regard inspect` show? Walk, numbers of a head, gradients, alignments, ledger; as text, JSON or page.
-
-Axes: B batch, S source, T target.
-"""
+"""What does `regard inspect` show? Walk, numbers of a head, gradients, alignments, ledger; as text, JSON or page."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
 from regard.errors import InputError
 from regard.inspection import (
-    CacheBytes,
-    Ledger,
-    align_words,
-    cache_bytes,
     draw_choices,
     draw_gradients,
-    draw_ledger,
     draw_masks,
     draw_walk,
     draw_weights,
-    ledger,
-    to_pharaoh,
 )
 from regard.inspection.report import (
     AttentionSection,
@@ -40,20 +26,14 @@ from regard.inspection.report import (
 )
 from regard.inspection.report.attention import MAX_TOKENS
 from regard.models import Transformer
-from regard.protocols import BOS
+from regard.runs.costs import Costs, Sizes, cost_lines, costs_of
 from regard.runs.device import best_device
-from regard.runs.look import Attention, Look, look_at_module, look_at_text
-from regard.runs.parts import fitting
+from regard.runs.heads import alignment, heads_of
+from regard.runs.look import Look, look_at_module, look_at_text
 from regard.runs.prepare import Say
 from regard.runs.subjects import is_code, made
 from regard.storage import write_bytes
-from regard.training import evaluation_mode
 from regard.translator import load
-from regard.verification.inputs import draw_inputs
-from regard.verification.recognise import recognise
-
-Sizes = tuple[int, int, int]
-"""Rows B, source length S, target length T."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +98,7 @@ def inspect(
         if text is not None or translation is not None:
             raise InputError(f"{subject} has no tokenizer and reads no text; it is shown an example drawn for it")
         model, _ = made(subject)
-        only_ledger = wishes.ledger and not (wishes.value or wishes.backward or wishes.html)
+        only_ledger = wishes.ledger and not (wishes.value or wishes.backward or wishes.alignments or wishes.html)
         look = None if only_ledger else look_at_module(model, backward=wishes.backward)
     else:
         translator = load(subject, best_device(device))
@@ -160,88 +140,6 @@ def _asked(look: Look | None, costs: Costs | None, wishes: Wishes) -> Iterator[s
             yield from walk_lines(look, depth=99 if wishes.depth is None else wishes.depth, width=wishes.width)
     if wishes.ledger and costs is not None:
         yield from cost_lines(costs, depth=3 if wishes.depth is None else wishes.depth)
-
-
-# ---- costs -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What a model holds and does at some lengths.
-
-    Attributes:
-        ledger: Module by module.
-        sizes: B, S and T that FLOPs and activations are of.
-        cache: What a step of decoding adds, for a model that has one.
-        step_flops: Work of the last of T steps of decoding one row, where it is known.
-    """
-
-    ledger: Ledger
-    sizes: Sizes
-    cache: CacheBytes
-    step_flops: int | None = None
-
-    def sentences(self) -> list[str]:
-        """Return what stands below the numbers."""
-        b, s, t = self.sizes
-        said = [
-            f"FLOPs and what is kept for backward are of one forward with B={b}, S={s}, T={t}.",
-            f"A training step holds {self.ledger.training_bytes() / 1e6:,.1f} MB: weights, gradients, two states of "
-            "Adam, activations.",
-        ]
-        if self.cache.per_target_token or self.cache.per_source_token:
-            said.append(
-                f"Decoding keeps {self.cache.per_target_token:,} bytes per target token and "
-                f"{self.cache.per_source_token:,} per source token of each row."
-            )
-        if self.step_flops is not None:
-            said.append(f"The {t:,}th step of decoding a row takes {self.step_flops:,} FLOPs.")
-        return said
-
-
-def costs_of(model: nn.Module, sizes: Sizes) -> Costs:
-    """Return what ``model`` holds and what it costs at these sizes.
-
-    Raises:
-        InputError: A size is not positive or larger than the model can read, or it is not known how to call it.
-    """
-    rows, num_source, num_target = sizes
-    if min(sizes) < 1:
-        raise InputError(f"--sizes must be three numbers of at least 1, but is {rows} {num_source} {num_target}")
-    if isinstance(model, Transformer):
-        if max(num_source, num_target) > model.spec.max_len:
-            raise InputError(
-                f"--sizes asks for {max(num_source, num_target):,} tokens, and the model reads at most "
-                f"{model.spec.max_len:,}"
-            )
-        device = next(model.parameters()).device
-        source = torch.full((rows, num_source), BOS, device=device)
-        target = torch.full((rows, num_target), BOS, device=device)
-        with evaluation_mode(model):
-            found = ledger(model, source, target)
-            with torch.no_grad():
-                state = model.start(source[:1])
-                if num_target > 1:
-                    _, state = model.step_hidden(target[:1, :-1], state)
-                step = ledger(model, target[:1, 0], call=partial(model.step, state=state)).total.flops
-        return Costs(found, sizes, cache_bytes(model), step)
-    adapter = recognise(model)
-    x = draw_inputs(
-        adapter.source,
-        adapter.target,
-        source_lengths=None,
-        target_lengths=None,
-        sizes=sizes,
-        seed=0,
-        device=next((p.device for p in model.parameters()), torch.device("cpu")),
-    )
-    dtype = next((p.dtype for p in model.parameters()), torch.float32)
-    for name in adapter.sides:
-        if x.side(name).is_floating_point():
-            x = x.put(name, x.side(name).to(dtype))
-    with evaluation_mode(model):
-        found = ledger(model, x, call=partial(adapter.forward, model))
-    return Costs(found, sizes, cache_bytes(model))
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
@@ -286,66 +184,6 @@ def value_lines(look: Look, pattern: str) -> Iterator[str]:
         yield name + ("" if ".head:" in name else ", mean of its heads")
         yield draw_weights(weights, attention.rows, attention.columns)
         yield ""
-
-
-def heads_of(attentions: Sequence[Attention], pattern: str) -> list[tuple[str, Attention, Tensor]]:
-    """Return the name, attention and weights [Lq, Lk] of what ``pattern`` means: heads, or means of heads.
-
-    Args:
-        attentions: Those heard.
-        pattern: ``decoder.layer:3.cross.head:2``, ``layer:3.head:2``, ``layer:3``; or the path of the attention in the
-            model in place of the layer.
-
-    Raises:
-        InputError: No attention was heard, or none has that name.
-    """
-    if not attentions:
-        raise InputError("no attention was heard in this module, so there are no weights to show")
-    named: dict[str, tuple[Attention, Tensor]] = {}
-    for attention in attentions:
-        for name in (attention.address, attention.path):
-            named[name] = attention, attention.weights.mean(dim=0)
-            for head, weights in enumerate(attention.weights, 1):
-                named[f"{name}.head:{head}"] = attention, weights
-    wholes = [attention.address for attention in attentions]
-    whole = [
-        name for name in wholes if name.rpartition(".")[0] in {pattern, f"encoder.{pattern}", f"decoder.{pattern}"}
-    ]
-    names = whole or fitting(pattern, named)
-    if any(name in wholes or name.partition(".head:")[0] in wholes for name in names):  # not each under its path too
-        names = [name for name in names if name.partition(".head:")[0] in wholes]
-    return [(name, *named[name]) for name in names]
-
-
-def alignment(attentions: Sequence[Attention], pattern: str | None = None) -> str:
-    """Return which source word became which target word, as ``0-0 1-2``.
-
-    Args:
-        attentions: Those heard.
-        pattern: Which head, or heads: their mean is taken. Left out, all heads of the last cross-attention but one,
-            which align best in most models (Garg et al. 2019, section 4.1).
-
-    Raises:
-        InputError: There is no cross-attention, or none of that name.
-    """
-    if pattern is None:
-        cross = [attention for attention in attentions if attention.address.endswith(".cross")]
-        if not cross:
-            raise InputError("no cross-attention was heard in this module, so nothing can be aligned")
-        chosen = [(cross[-2:][0], cross[-2:][0].weights.mean(dim=0))]
-    else:
-        chosen = [(attention, weights) for _, attention, weights in heads_of(attentions, pattern)]
-        if strange := [attention.address for attention, _ in chosen if not attention.address.endswith(".cross")]:
-            raise InputError(f"{strange[0]} is no cross-attention, so nothing can be aligned by it")
-    weights = torch.stack([weights for _, weights in chosen]).mean(dim=0)
-    return to_pharaoh(align_words(weights, chosen[0][0].columns, chosen[0][0].rows))
-
-
-def cost_lines(costs: Costs, *, depth: int = 3) -> Iterator[str]:
-    """Yield the ledger for a terminal."""
-    yield draw_ledger(costs.ledger, depth=depth)
-    yield ""
-    yield from costs.sentences()
 
 
 # ---- page and JSON ---------------------------------------------------------------------------------------------------

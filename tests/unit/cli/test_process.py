@@ -116,6 +116,31 @@ def test_an_answer_comes_while_the_input_waits(place: Path) -> None:
     assert running.returncode == 0
 
 
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_several_processes_end_together_and_quietly(place: Path, sign: signal.Signals, code: int) -> None:
+    running = subprocess.Popen(
+        [*COMMAND, "translate", "model", "--workers", "2", "-q"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert running.stdin is not None and running.stdout is not None
+    running.stdin.write(b"12\n")
+    running.stdin.flush()
+    assert running.stdout.readline().endswith(b"\n")
+    os.killpg(running.pid, sign)  # as a terminal does: all of the group are told
+    _, said = running.communicate()
+    assert (running.returncode, said) == (code, b"")
+    for _ in range(100):
+        try:
+            os.killpg(running.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    raise AssertionError("a worker is left")
+
+
 def test_a_second_training_in_one_folder_is_refused(place: Path) -> None:
     running = start_training("out")
     try:

@@ -18,7 +18,9 @@ from regard.generation import SearchOptions, beam_search
 from regard.inspection import ledger
 from regard.models import Transformer, ablate, ablation_names
 from regard.runs.align import aligned_lines
-from regard.runs.inspect import Wishes, alignment, as_json, costs_of, heads_of, page, value_lines, walk_lines
+from regard.runs.costs import costs_of
+from regard.runs.heads import alignment, heads_of
+from regard.runs.inspect import Wishes, as_json, page, value_lines, walk_lines
 from regard.runs.look import Look, look_at_module, look_at_text
 from regard.runs.parts import fitting
 from regard.runs.search_steps import search_with_steps

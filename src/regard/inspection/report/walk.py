@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from regard.inspection.trace import Choice, TensorFacts, Visit, Walk
+from regard.inspection.predictions import Choice
+from regard.inspection.trace import TensorFacts, Visit, Walk
 
 
 @dataclass(frozen=True)
