@@ -25,8 +25,8 @@ from regard.training import Checkpoints, Seq2SeqObjective, TrainingOptions, held
 from regard.training.observers import JsonLog
 
 UPDATES = 60
-LINES = 39 * 8
-"""39 batches of 8, two to an update: 20 updates an epoch, the last from one batch alone."""
+LINES = 39 * 3
+"""39 batches of 3, two to an update: 20 updates an epoch, the last from one batch alone."""
 
 OPTIONS = TrainingOptions(
     updates=UPDATES, epochs=3, accumulate=2, validate_every=7, save_every=11, keep_last=2, warmup=5, ema=0.9, seed=5
@@ -67,7 +67,7 @@ def run(corpus, folder: Path, *, workers: int, stop: int = 0) -> tuple[str, list
     torch.manual_seed(1)
     size = len(corpus.source_tokenizer)
     model = build(TransformerSpec(size, size, d_model=8, num_heads=2, d_ff=11, encoder_layers=1, decoder_layers=1))
-    batches = Noted(TokenBatches(corpus, max_tokens=997, max_sentences=8, noise=NOISE, seed=5, workers=workers))
+    batches = Noted(TokenBatches(corpus, max_tokens=997, max_sentences=3, noise=NOISE, seed=5, workers=workers))
     held_out = list(TokenBatches(corpus, max_tokens=997, shuffle=False).epoch(0))[:1]
 
     def watch(event: str, facts: Mapping[str, Any]) -> None:
@@ -114,8 +114,8 @@ def stop_and_go_on(corpus, folder: Path, workers: int, steps: list[int], monkeyp
         assert state(broken) == expected, step
 
 
-@pytest.mark.parametrize("steps", [[1, 20, 21, 59]])
-def test_stopped_at_a_few_steps(corpus, tmp_path, steps, monkeypatch):  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("steps", [[21]])
+def test_stopped_in_the_second_epoch(corpus, tmp_path, steps, monkeypatch):  # type: ignore[no-untyped-def]
     stop_and_go_on(corpus, tmp_path, 0, steps, monkeypatch)
 
 
