@@ -70,7 +70,7 @@ def test_a_time_limit_ends_well_and_says_how_to_go_on(place: Path) -> None:
 def test_a_reader_that_leaves_is_no_noise(place: Path) -> None:
     Path("many").write_text("12\n" * 5000)
     running = subprocess.Popen(
-        [*COMMAND, "translate", "model", "-i", "many", "-b", "1", "--max-len", "1"],
+        [*COMMAND, "translate", "model", "-i", "many", "-b", "1", "--max-len", "1", "-q"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -88,7 +88,11 @@ def test_a_full_disk_is_told(place: Path, where: str) -> None:
     with Path("/dev/full").open("wb") as full:
         extra = ["-o", "/dev/full"] if where == "file" else []
         done = subprocess.run(
-            [*COMMAND, "translate", "model", *extra], input=b"12\n", stdout=full, stderr=subprocess.PIPE, check=False
+            [*COMMAND, "translate", "model", "-q", *extra],
+            input=b"12\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
         )
     assert done.returncode == 1
     assert b"No space left on device" in done.stderr and b"Traceback" not in done.stderr
