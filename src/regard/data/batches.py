@@ -5,6 +5,13 @@ alike on both sides; equal lengths stay shuffled), cut into batches within the t
 What is random about an example (dropped words, segmentation) depends on seed, epoch and example only. So the same run
 gives the same batches whatever the number of workers, and the k-th batch is known without making those before it.
 
+Several processes share these batches, and do not change them. Those of one update stand in a line, and each process
+takes an equal stretch of it: whole batches where their number allows, else some rows of the one at either end.
+::
+
+    3 batches, 2 processes      |  batch 0  |  batch 1  |  batch 2  |
+                                |     process 0    |    process 1   |
+
 The budget counts padded tokens of the longer side: rows × max(S, T), EOS included.
 """
 
@@ -19,12 +26,17 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from regard.data.columns import Array
 from regard.data.corpus import EncodedCorpus
 from regard.data.noise import NoiseOptions, NoisyExamples
 from regard.data.pair_batch import PairBatch, collate
 from regard.errors import DataError, RecipeError
 
 Indices = npt.NDArray[np.int64]
+Examples = Array
+"""Numbers of examples, in 32 bits where they fit."""
+Widths = Array
+"""Lengths to plan with, EOS included, in 16 bits where they fit: sorting those takes no comparisons."""
 
 
 class TokenBatches:
@@ -38,11 +50,12 @@ class TokenBatches:
         shuffle: False gives the same batches each epoch, shortest first, without weights: for validation.
         noise: what is changed in an example each time that it is seen.
         workers: processes that make batches ahead of time; 0 makes them when asked.
-        shard: (rank, ranks): this process takes every ``ranks``-th batch. All ranks get equally many, so that none
-            waits for another: large batches are halved, and where all have one row, fewer than ``ranks`` are left out.
+        share: (rank, ranks): of each batch, this process makes what falls to it of ``ranks``, which may be nothing:
+            a batch without rows then stands in its place.
+        together: how many batches, from the first of an epoch on, are shared as one: those of an update.
 
     Raises:
-        DataError: an example does not fit in the budget, or there are fewer examples than ranks.
+        DataError: an example does not fit in the budget.
     """
 
     def __init__(
@@ -55,7 +68,8 @@ class TokenBatches:
         shuffle: bool = True,
         noise: NoiseOptions | None = None,
         workers: int = 0,
-        shard: tuple[int, int] = (0, 1),
+        share: tuple[int, int] = (0, 1),
+        together: int = 1,
     ) -> None:
         if max_sentences is not None and max_sentences < 1:
             raise RecipeError(f"`max_sentences` must be at least 1, but is {max_sentences}")
@@ -66,7 +80,8 @@ class TokenBatches:
         self._shuffle = shuffle
         self._examples = NoisyExamples(corpus, noise or NoiseOptions(), seed)
         self._workers = workers
-        self._rank, self._ranks = shard
+        self._rank, self._ranks = share
+        self._together = together
         longest = 1 + int(max(corpus.source_lengths.max(), corpus.target_lengths.max()))
         if longest > max_tokens:
             raise DataError(
@@ -95,13 +110,13 @@ class TokenBatches:
         return iter(loader)
 
     def num_batches(self, epoch: int) -> int:
-        """Return how many batches ``epoch`` has, for this rank."""
+        """Return how many batches ``epoch`` has, for all processes together."""
         return len(self._plan(epoch).batches)
 
-    def make(self, epoch: int, examples: Indices) -> PairBatch:
-        """Make the batch of ``examples`` as ``epoch`` sees them."""
+    def make(self, epoch: int, examples: Examples, rows: slice) -> PairBatch:
+        """Make these rows of the batch of ``examples`` as ``epoch`` sees them."""
         room = self._max_tokens // len(examples)  # longest row that keeps the batch within its budget
-        seen = [(example, self._examples.see(epoch, example, room=room)) for example in map(int, examples)]
+        seen = [(example, self._examples.see(epoch, example, room=room)) for example in map(int, examples[rows])]
         return collate(
             [(source, target, example) for example, (source, target, _) in seen],
             decoder_inputs=[read for _, (_, _, read) in seen],
@@ -119,27 +134,35 @@ class TokenBatches:
         if self._shuffle:
             draw.shuffle(examples)
         source, target = self._source_widths[examples], self._target_widths[examples]
-        order = np.lexsort((np.where(target % 2 == 0, source, -source), target))
+        order = np.lexsort((np.where(target % 2 == 0, source, ~source), target))  # ~ turns the order around
         examples = examples[order]
-        bounds = _cut(np.maximum(source, target)[order], self._max_tokens, self._max_sentences)
-        bounds = _even_out(bounds, self._ranks)
+        np.maximum(source, target, out=source)
+        bounds = _cut(source[order], self._max_tokens, self._max_sentences)
         batches = np.arange(len(bounds) - 1)
         if self._shuffle:
             draw.shuffle(batches)
-        each = len(batches) // self._ranks
-        if each == 0:
-            raise DataError(f"{len(examples)} examples are too few to share among {self._ranks} processes")
-        return _Plan(examples, bounds, batches[self._rank :: self._ranks][:each])
+        return _Plan(examples, bounds, batches)
 
-    def _seen(self, epoch: int) -> Indices:
+    def rows_of(self, index: int, count: int, rows: int) -> slice:
+        """Return which of ``rows`` rows this process takes of batch ``index`` of an epoch of ``count`` batches."""
+        first = index // self._together * self._together
+        length = min(self._together, count - first)  # the last group may be incomplete
+
+        def cut(rank: int) -> int:
+            """Where the stretch of ``rank`` begins in this batch, in rows, if it begins here."""
+            return rows * min(max(rank * length - (index - first) * self._ranks, 0), self._ranks) // self._ranks
+
+        return slice(cut(self._rank), cut(self._rank + 1))
+
+    def _seen(self, epoch: int) -> Examples:
         """Return the examples of ``epoch``, as often as their weight says: over 1/w epochs each is seen once."""
-        everything = np.arange(len(self._corpus), dtype=np.int64)
-        weights = self._corpus.weights()
-        if not self._shuffle or (weights == 1).all():
+        everything = np.arange(len(self._corpus), dtype=np.int32 if len(self._corpus) < 2**31 else np.int64)
+        if not self._shuffle or all(weight == 1 for weight in self._corpus.raw.weights):
             return everything
+        weights = self._corpus.weights()
         phase = np.random.default_rng(self._seed).random(len(weights))
         times = np.floor(weights * (epoch + 1) + phase) - np.floor(weights * epoch + phase)
-        seen = np.repeat(everything, times.astype(np.int64))
+        seen: Examples = np.repeat(everything, times.astype(np.int64))
         if len(seen) == 0:
             raise DataError(f"the weights of the corpora are so small that epoch {epoch} has no example; raise them")
         return seen
@@ -149,7 +172,7 @@ class TokenBatches:
 class _Plan:
     """Batch b of the epoch is ``examples[bounds[k] : bounds[k + 1]]`` for k = ``batches[b]``."""
 
-    examples: Indices
+    examples: Examples
     bounds: Indices
     batches: Indices
 
@@ -166,34 +189,27 @@ class _MadeBatches(Dataset[PairBatch]):
     def __getitem__(self, index: int) -> PairBatch:
         batch = self._plan.batches[index]
         start, end = self._plan.bounds[batch : batch + 2]
-        return self._source.make(self._epoch, self._plan.examples[start:end])
+        rows = self._source.rows_of(index, len(self), int(end - start))
+        return self._source.make(self._epoch, self._plan.examples[start:end], rows)
 
 
 def _as_is(batch: Any) -> Any:
     return batch
 
 
-def _widths(lengths: npt.NDArray[np.int32], growth: float, max_tokens: int) -> Indices:
+def _widths(lengths: npt.NDArray[np.int32], growth: float, max_tokens: int) -> Widths:
     """Return the lengths to plan with, EOS included: sampled pieces are expected to need ``growth`` times the room."""
-    widths = lengths.astype(np.int64) + 1
-    return widths if growth == 1 else np.minimum(np.ceil(widths * growth).astype(np.int64), max_tokens)
+    dtype = np.uint16 if max_tokens < 2**16 else np.uint32
+    widths = np.add(lengths, 1, dtype=dtype, casting="unsafe")
+    return widths if growth == 1 else np.minimum(np.ceil(widths * growth), max_tokens).astype(dtype)
 
 
-def _cut(widths: Indices, max_tokens: int, max_sentences: int) -> Indices:
+def _cut(widths: Widths, max_tokens: int, max_sentences: int) -> Indices:
     """Return where batches begin and the last ends: as many rows as rows × widest allows."""
     bounds = [0]
     while (start := bounds[-1]) < len(widths):
         most = min(max_sentences, max_tokens // int(widths[start]))
-        widest = np.maximum.accumulate(widths[start : start + most])
+        widest = np.maximum.accumulate(widths[start : start + most].astype(np.int64))
         over = np.flatnonzero(widest * np.arange(1, len(widest) + 1) > max_tokens)
         bounds.append(start + (int(over[0]) if len(over) else len(widest)))
     return np.asarray(bounds, dtype=np.int64)
-
-
-def _even_out(bounds: Indices, ranks: int) -> Indices:
-    """Halve the batches with most rows until their number divides by ``ranks``, or all have one row."""
-    while (missing := -(len(bounds) - 1) % ranks) and (rows := np.diff(bounds)).max() > 1:
-        halved = np.argsort(-rows, kind="stable")[:missing]
-        halved = halved[rows[halved] > 1]
-        bounds = np.sort(np.concatenate([bounds, bounds[halved] + rows[halved] // 2]))
-    return bounds

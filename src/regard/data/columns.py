@@ -50,7 +50,7 @@ class ColumnWriter:
             self._flush()
 
     def write(self, raw: bytes) -> None:
-        """Append bytes as they are, to a column of bytes."""
+        """Append numbers that are bytes already; not to be mixed with the others, which wait in memory for a while."""
         self._file.write(raw)
 
     def finish(self) -> None:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.data.columns import Array, Columns, ColumnWriter, build_columns, open_columns
+from regard.data.encoding import Encoder, dtype_of, tag_ids
 from regard.data.filters import FilterOptions, FilterReport
 from regard.data.raw import RawCorpus
 from regard.data.tokenizers.base import TextTokenizer
 from regard.errors import DataError
 
 _VERSION = 2
-_CHUNK = 2048  # pairs encoded at a time
+_COUNTED = 1 << 22  # ids counted at a time: NumPy makes 64 bits of each
 
 
 class EncodedCorpus:
@@ -72,6 +73,18 @@ class EncodedCorpus:
         row = int(self._columns["rows"][example])
         return self.raw.source(row), self.raw.target(row)
 
+    def source_hashes(self) -> npt.NDArray[np.uint64]:
+        """Return 64 bits of the source line of each example, equal for equal lines."""
+        return np.asarray(self.raw.source_hash[self._columns["rows"]])
+
+    def counts(self, side: Literal["source", "target"]) -> npt.NDArray[np.int64]:
+        """Return how often each id of the vocabulary of ``side`` occurs."""
+        ids, size = self._columns[side], len(self.source_tokenizer if side == "source" else self.target_tokenizer)
+        found = np.zeros(size, dtype=np.int64)
+        for start in range(0, len(ids), _COUNTED):
+            found += np.bincount(ids[start : start + _COUNTED], minlength=size)
+        return found
+
     def weights(self) -> npt.NDArray[np.float64]:
         """Return how many times an epoch sees each example, on average: the weight of its corpus."""
         return np.asarray(self.raw.weights, dtype=np.float64)[self.raw.part[self._columns["rows"]]]
@@ -80,7 +93,7 @@ class EncodedCorpus:
         """Return the source of an example cut into pieces anew; see ``encode_sampled`` of the tokenizer."""
         row = int(self._columns["rows"][example])
         text = self.source_tokenizer.encode_sampled(self.raw.source(row), seed=seed, strength=strength)
-        return _tag_ids(self.raw, self.source_tokenizer, row) + text
+        return tag_ids(self.raw, self.source_tokenizer, row) + text
 
     def sampled_target(self, example: int, *, seed: int, strength: float) -> list[int]:
         """Return the target of an example cut into pieces anew."""
@@ -111,7 +124,7 @@ def encode_corpus(
         cache: the folder of the text's cache, or another.
         filters: which pairs to leave out.
         rows: the rows to take, such as those not held out; None takes all.
-        workers: threads to encode with; the result is the same for any number.
+        workers: processes to encode a large corpus with; the result is the same for any number.
 
     Raises:
         DataError: no pair is left, or a tag is unknown to the tokenizer.
@@ -121,7 +134,7 @@ def encode_corpus(
     folder = Path(cache) / f"ids-{_key(raw, rows, source_tokenizer, target_tokenizer, filters)[:16]}"
     columns = open_columns(folder)
     if columns is None:
-        _build(folder, raw, rows, source_tokenizer, target_tokenizer, filters, workers)
+        _build(folder, Encoder(raw, source_tokenizer, target_tokenizer, filters), rows, workers)
         columns = open_columns(folder)
         if columns is None:
             raise DataError(f"the cache {folder} was changed while it was being used")
@@ -131,63 +144,27 @@ def encode_corpus(
     return corpus
 
 
-def _build(
-    folder: Path,
-    raw: RawCorpus,
-    rows: npt.NDArray[np.int64],
-    source_tokenizer: TextTokenizer,
-    target_tokenizer: TextTokenizer,
-    filters: FilterOptions,
-    workers: int,
-) -> None:
-    report = FilterReport(total=len(rows))
+def _build(folder: Path, encoder: Encoder, rows: npt.NDArray[np.int64], workers: int) -> None:
+    report = FilterReport()
+    repeated = encoder.raw.repeated(rows) if encoder.filters.unique else np.zeros(len(rows), dtype=np.bool_)
     with build_columns(folder) as builder:
         source = _IdsWriter(
-            builder.column("source", _dtype(source_tokenizer)), builder.column("source_offsets", "int64")
+            builder.column("source", dtype_of(encoder.source_tokenizer)), builder.column("source_offsets", "int64")
         )
         target = _IdsWriter(
-            builder.column("target", _dtype(target_tokenizer)), builder.column("target_offsets", "int64")
+            builder.column("target", dtype_of(encoder.target_tokenizer)), builder.column("target_offsets", "int64")
         )
         kept = builder.column("rows", "int64")
-        for chunk in _worth_encoding(raw, rows, filters, report):
-            source_ids = source_tokenizer.encode_lines([raw.source(row) for row in chunk], workers=workers)
-            target_ids = target_tokenizer.encode_lines([raw.target(row) for row in chunk], workers=workers)
-            for row, source_row, target_row in zip(chunk, source_ids, target_ids, strict=True):
-                source_row = _tag_ids(raw, source_tokenizer, row) + source_row
-                # EOS counts in the lengths that filters speak of
-                if reason := filters.judge(len(source_row) + 1, len(target_row) + 1):
-                    report.count(reason)
-                    continue
-                clipped = source_row[: filters.max_source_length - 1], target_row[: filters.max_target_length - 1]
-                report.clipped += clipped != (source_row, target_row)
-                source.append(clipped[0])
-                target.append(clipped[1])
-                kept.append(row)
-                report.kept += 1
+        for chunk in encoder.chunks(rows, repeated, workers=workers):
+            source.append(chunk.source, chunk.source_lengths)
+            target.append(chunk.target, chunk.target_lengths)
+            kept.write(chunk.rows.tobytes())
+            report.add(chunk.report)
         builder.facts |= {
             "report": report.to_dict(),
-            "max_source_length": filters.max_source_length,
-            "max_target_length": filters.max_target_length,
+            "max_source_length": encoder.filters.max_source_length,
+            "max_target_length": encoder.filters.max_target_length,
         }
-
-
-def _worth_encoding(
-    raw: RawCorpus, rows: npt.NDArray[np.int64], filters: FilterOptions, report: FilterReport
-) -> Iterator[list[int]]:
-    """Yield the rows that pass the filters on text, a chunk at a time."""
-    repeated = raw.repeated(rows) if filters.unique else np.zeros(len(rows), dtype=np.bool_)
-    for start in range(0, len(rows), _CHUNK):
-        chunk = []
-        for row, is_repeated in zip(
-            map(int, rows[start : start + _CHUNK]), repeated[start : start + _CHUNK], strict=True
-        ):
-            if not filters.keep_empty and not (raw.source(row).strip() and raw.target(row).strip()):
-                report.count("empty")
-            elif is_repeated:
-                report.count("duplicate")
-            else:
-                chunk.append(row)
-        yield chunk
 
 
 class _IdsWriter:
@@ -195,21 +172,13 @@ class _IdsWriter:
 
     def __init__(self, ids: ColumnWriter, offsets: ColumnWriter) -> None:
         self._ids, self._offsets, self._end = ids, offsets, 0
-        offsets.append(0)
+        offsets.write(np.zeros(1, dtype=np.int64).tobytes())
 
-    def append(self, ids: Sequence[int]) -> None:
+    def append(self, ids: Array, lengths: Array) -> None:
+        ends = self._end + np.cumsum(lengths)
         self._end += len(ids)
-        self._ids.extend(ids)
-        self._offsets.append(self._end)
-
-
-def _tag_ids(raw: RawCorpus, tokenizer: TextTokenizer, row: int) -> list[int]:
-    tag = raw.tag_of(row)
-    return [tokenizer.tag_id(tag)] if tag else []
-
-
-def _dtype(tokenizer: TextTokenizer) -> str:
-    return "uint16" if len(tokenizer) <= 1 << 16 else "uint32"
+        self._ids.write(ids.tobytes())
+        self._offsets.write(ends.tobytes())
 
 
 def _key(

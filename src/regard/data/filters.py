@@ -78,6 +78,11 @@ class FilterReport:
         """Count one pair more for ``reason``, the name of a field."""
         setattr(self, reason, getattr(self, reason) + 1)
 
+    def add(self, other: FilterReport) -> None:
+        """Add the counts of another part of the text."""
+        for column in fields(self):
+            setattr(self, column.name, getattr(self, column.name) + getattr(other, column.name))
+
     def sentence(self) -> str:
         """Say it in one line for people."""
         dropped = [

@@ -60,7 +60,7 @@ def collate(examples: Sequence[tuple[Ids, Ids, int]], *, decoder_inputs: Sequenc
     """Make a batch of (source ids, target ids, example id), given without BOS or EOS.
 
     Args:
-        examples: the rows, at least one.
+        examples: the rows; without any, both widths are 1.
         decoder_inputs: what the decoder reads after BOS instead of the targets, of the same lengths: noise goes there.
     """
     source, source_lengths = collate_sources([source for source, _, _ in examples])
@@ -88,7 +88,7 @@ def _rectangle(
 ) -> tuple[Int[Tensor, "B L"], Int[Tensor, "B"] | None]:
     """Pad rows, each with ``first`` before it or ``last`` after it."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) + 1
-    filled = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)
+    filled = np.full((len(rows), int(lengths.max(initial=1))), PAD, dtype=np.int64)
     start = 0 if first is None else 1
     for row, ids in enumerate(rows):
         filled[row, start : start + len(ids)] = ids
@@ -96,5 +96,5 @@ def _rectangle(
         filled[:, 0] = first
     if last is not None:
         filled[np.arange(len(rows)), lengths - 1] = last
-    padded = bool((lengths != lengths[0]).any())
+    padded = bool((lengths != lengths[:1]).any())
     return torch.from_numpy(filled), torch.from_numpy(lengths) if padded else None

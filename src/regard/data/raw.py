@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.data.columns import Columns, ColumnWriter, build_columns, open_columns
+from regard.data.digests import Digests
 from regard.data.readers import CorpusFiles, Pair
 from regard.errors import DataError, RecipeError, TrainingError
 
-_VERSION = 1
+_VERSION = 2
 
 
 class RawCorpus:
@@ -30,6 +31,8 @@ class RawCorpus:
     Attributes:
         key: SHA-256 of the files' bytes and of how they were read.
         tags: the tags that occur, in the order first seen.
+        target_words: words of all target lines, parted by spaces.
+        target_characters: characters of all target lines.
         weights: one per corpus.
         part: [rows] which corpus a row is from.
         source_hash: [rows] 64 bits of the source line, equal for equal lines.
@@ -40,6 +43,8 @@ class RawCorpus:
         self.key = key
         self.weights = tuple(weights)
         self.tags: tuple[str, ...] = tuple(columns.facts["tags"])
+        self.target_words: int = columns.facts.get("target_words", 0)
+        self.target_characters: int = columns.facts.get("target_characters", 0)
         self.part = columns["part"]
         self.source_hash = columns["source_hash"]
 
@@ -119,7 +124,7 @@ def open_raw(corpora: Sequence[CorpusFiles], cache: str | Path, *, temperature: 
     if sum("-" in files.paths for files in corpora) > 1:
         raise DataError("only one corpus can be read from standard input; give files for the others")
     corpora = [_spooled(files, cache) for files in corpora]
-    key = _key(corpora)
+    key = _key(corpora, cache)
     folder = cache / f"text-{key[:16]}"
     columns = open_columns(folder)
     if columns is None:
@@ -151,6 +156,7 @@ def _build(corpora: Sequence[CorpusFiles], folder: Path) -> None:
         part, tag = builder.column("part", "uint16"), builder.column("tag", "uint16")
         source_hash, pair_hash = builder.column("source_hash", "uint64"), builder.column("pair_hash", "uint64")
         tags: dict[str, int] = {"": 0}
+        words = characters = 0
         for index, files in enumerate(corpora):
             empty = True
             for pair in files.read():
@@ -162,9 +168,10 @@ def _build(corpora: Sequence[CorpusFiles], folder: Path) -> None:
                 tag.append(tags.setdefault(pair.tag, len(tags)))
                 source_hash.append(_hash(source))
                 pair_hash.append(_hash(b"\n".join((pair.tag.encode("utf-8"), source, target))))
+                words, characters = words + pair.target.count(" ") + 1, characters + len(pair.target)
             if empty:
                 raise DataError(f"{' and '.join(files.paths)}: empty; there is nothing to train on")
-        builder.facts["tags"] = list(tags)[1:]
+        builder.facts |= {"tags": list(tags)[1:], "target_words": words, "target_characters": characters}
 
 
 class _TextWriter:
@@ -184,18 +191,19 @@ def _hash(text: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-def _key(corpora: Sequence[CorpusFiles]) -> str:
+def _key(corpora: Sequence[CorpusFiles], cache: Path) -> str:
     digest = hashlib.sha256(f"{_VERSION}".encode())
+    known = Digests(cache / "digests.json")
     for files in corpora:
         how = repr((files.format, files.columns, files.tag, *(() if files.nbest is None else (files.nbest,))))
         digest.update(how.encode("utf-8"))
         for path in files.paths:
             try:
-                with Path(path).open("rb") as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
+                digest.update(known.of(Path(path)))
             except OSError:
                 next(files.read(), None)  # says in words what is wrong with the file
                 raise DataError(f"{path}: cannot be read") from None
+    known.keep()
     return digest.hexdigest()
 
 

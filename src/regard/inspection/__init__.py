@@ -15,16 +15,27 @@ from regard.inspection.alignment import (
     word_weights,
 )
 from regard.inspection.attention import AttentionMaps, Kind, kind_from_path, watch_attention
-from regard.inspection.drawings import draw_ledger, draw_mask, draw_walk, draw_weights
+from regard.inspection.drawings import (
+    draw_choices,
+    draw_gradients,
+    draw_ledger,
+    draw_mask,
+    draw_masks,
+    draw_table,
+    draw_walk,
+    draw_weights,
+)
 from regard.inspection.formulas import Formula, formula_of
 from regard.inspection.ledger import Amounts, CacheBytes, Entry, Ledger, cache_bytes, ledger
-from regard.inspection.trace import Candidate, GradientFacts, TensorFacts, Visit, Walk, top_candidates, trace
+from regard.inspection.predictions import Candidate, Choice, choices, top_candidates
+from regard.inspection.trace import GradientFacts, TensorFacts, Visit, Walk, trace
 
 __all__ = [
     "Amounts",
     "AttentionMaps",
     "CacheBytes",
     "Candidate",
+    "Choice",
     "Entry",
     "Formula",
     "GradientFacts",
@@ -41,8 +52,13 @@ __all__ = [
     "attention_rollout",
     "best_head",
     "cache_bytes",
+    "choices",
+    "draw_choices",
+    "draw_gradients",
     "draw_ledger",
     "draw_mask",
+    "draw_masks",
+    "draw_table",
     "draw_walk",
     "draw_weights",
     "formula_of",

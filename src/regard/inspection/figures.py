@@ -8,7 +8,9 @@ Axes: N layers, H heads, Lq queries, Lk keys, L positions, D width, C classes.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
@@ -136,6 +138,20 @@ def learning_curves(events: Iterable[Mapping[str, Any]], *, title: str = "") -> 
     return figure
 
 
+def range_curve(rates: Sequence[float], losses: Sequence[float], suggested: float | None = None) -> Figure:
+    """Return the losses of a learning-rate range test over their rates, and the suggested rate as a line."""
+    with _canvas(6, 3.6) as (figure, new):
+        axes = new(1, 1, 1)
+        axes.plot(rates, losses, color=COLOURS[0])
+        axes.set_xscale("log")
+        axes.set_xlabel("learning rate")
+        axes.set_ylabel("loss per token")
+        if suggested is not None:
+            axes.axvline(suggested, color=COLOURS[1], linestyle=DASHES[1], label=f"suggested: {suggested:.1e}")
+            axes.legend()
+    return figure
+
+
 def rate_curves(schedules: Mapping[str, Callable[[int], float]], updates: int, *, title: str = "") -> Figure:
     """Return learning rates over ``updates`` steps, one line per named schedule (step from 1 → rate)."""
     steps = range(1, updates + 1, max(1, updates // 1000))
@@ -187,6 +203,95 @@ def confusion_matrix(counts: Sequence[Sequence[int]], labels: Sequence[str], *, 
         axes.set_ylabel("true")
         axes.set_title(title)
         figure.colorbar(image, ax=axes, label="share of the true class", shrink=0.8)
+    return figure
+
+
+def compared_variants(figures: Mapping[str, Mapping[str, Sequence[float]]], *, title: str = "") -> Figure:
+    """Return a panel per figure: variants down, a dot for each seed, a line through their mean.
+
+    Args:
+        figures: Name of the figure → name of the variant → its value with each seed; what is not finite is not drawn.
+        title: Above all panels.
+
+    Raises:
+        InputError: There is nothing to draw.
+    """
+    if not figures:
+        raise InputError("there is no figure to compare; train first")
+    names = list(next(iter(figures.values())))
+    with _canvas(2.5 + 2.6 * len(figures), 1.4 + 0.42 * len(names)) as (figure, new):
+        for panel, (name, by_variant) in enumerate(figures.items(), 1):
+            axes = new(1, len(figures), panel)
+            for row, (variant, colour) in enumerate(zip(names, cycle(COLOURS), strict=False)):
+                values = [value for value in by_variant.get(variant, ()) if math.isfinite(value)]
+                axes.plot(values, [row] * len(values), "o", color=colour, ms=5, alpha=0.7, clip_on=False)
+                if values:
+                    mean = sum(values) / len(values)
+                    axes.plot([mean, mean], [row - 0.3, row + 0.3], color=colour, linewidth=2)
+            axes.set_ylim(len(names) - 0.5, -0.5)
+            _label(axes.set_yticks, names if panel == 1 else [""] * len(names))
+            axes.set_xlabel(name)
+            axes.margins(x=0.15)
+            axes.locator_params(axis="x", nbins=4)
+            axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+        figure.suptitle(title)
+    return figure
+
+
+def image_bytes(figure: Figure) -> bytes:
+    """Return a figure as PNG."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def calibration(bins: Sequence[tuple[float, float, int]], *, title: str = "") -> Figure:
+    """Return accuracy over confidence, both in percent; the area of a point is its share of the cases.
+
+    Args:
+        bins: (mean confidence, accuracy, cases) of each bin.
+        title: above it.
+    """
+    most = max((cases for _, _, cases in bins), default=1)
+    with _canvas(4.4, 4.2) as (figure, new):
+        axes = new(1, 1, 1)
+        axes.plot([0, 100], [0, 100], color="0.6", linestyle=DASHES[1], linewidth=1, label="as sure as right")
+        confidence, accuracy = [bin[0] for bin in bins], [bin[1] for bin in bins]
+        axes.plot(confidence, accuracy, color=COLOURS[0], linewidth=1)
+        axes.scatter(confidence, accuracy, s=[8 + 120 * bin[2] / most for bin in bins], color=COLOURS[0], alpha=0.7)
+        axes.set_xlim(0, 101)
+        axes.set_ylim(0, 101)
+        axes.set_xlabel("confidence (%)")
+        axes.set_ylabel("accuracy (%)")
+        axes.set_title(title)
+        axes.legend()
+    return figure
+
+
+def accuracy_by_group(column: str, curves: Mapping[str, Mapping[str, float]], *, title: str = "") -> Figure:
+    """Return accuracy in percent over the groups of a column, a line per system; numbers stand at their distances.
+
+    Args:
+        column: what the groups are groups of, such as ``snr``.
+        curves: name of a system -> group -> accuracy.
+        title: above it.
+    """
+    names = list(dict.fromkeys(group for curve in curves.values() for group in curve))
+    try:
+        places = {name: float(name) for name in names}
+    except ValueError:
+        places = {name: float(place) for place, name in enumerate(names)}
+    with _canvas(5.6, 3.8) as (figure, new):
+        axes = new(1, 1, 1)
+        for (name, curve), colour, dash in zip(curves.items(), cycle(COLOURS), cycle(DASHES), strict=False):
+            points = sorted((places[group], accuracy) for group, accuracy in curve.items())
+            axes.plot(*zip(*points, strict=True), color=colour, linestyle=dash, marker="o", ms=4, label=name)
+        axes.set_xticks(list(places.values()), names)
+        axes.set_ylim(0, 102)
+        axes.set_xlabel(column)
+        axes.set_ylabel("accuracy (%)")
+        axes.set_title(title)
+        axes.legend()
     return figure
 
 

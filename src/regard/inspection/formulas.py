@@ -55,6 +55,7 @@ BY_CLASS = {
     "TransformerEncoder": Formula("N layers, one after the other", "section 3.1"),
     "Decoder": Formula("N layers, one after the other", "section 3.1"),
     "TransformerDecoder": Formula("N layers, one after the other", "section 3.1"),
+    "Silence": Formula("0: the sublayer was taken away"),
     "MeanReadout": Formula("Σ x / length, over the real positions"),
     "Transformer": Formula("decoder(target so far, encoder(source))", "figure 1"),
 }

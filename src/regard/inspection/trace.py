@@ -286,39 +286,3 @@ def _gradient_facts(path: str, parameter: Tensor, gradient: Tensor | None) -> Gr
         num_units=num_units,
         num_dead=int((rows == 0).all(dim=1).sum()),
     )
-
-
-# ---- the last step -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A token that might come next.
-
-    Attributes:
-        token: Its printed name.
-        id: Its id.
-        logit: Its unnormalised score.
-        probability: Its share after the softmax.
-    """
-
-    token: str
-    id: int
-    logit: float
-    probability: float
-
-
-def top_candidates(
-    logits: Float[Tensor, "V"], names: Callable[[list[int]], Sequence[str]], k: int = 5
-) -> list[Candidate]:
-    """Return the ``k`` most probable next tokens, the best first.
-
-    ``names`` prints ids: ``tokenizer.pieces``.
-    """
-    probabilities = logits.float().softmax(dim=-1)
-    best = probabilities.topk(min(k, probabilities.numel()))
-    ids = best.indices.tolist()
-    return [
-        Candidate(name, i, logits[i].item(), probability)
-        for name, i, probability in zip(names(ids), ids, best.values.tolist(), strict=True)
-    ]

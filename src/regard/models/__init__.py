@@ -1,4 +1,4 @@
-"""Assembly: what a model is (specs), how it is made (builder), what it does (seq2seq, classifier).
+"""Assembly: what a model is (specs), how it is made (builder), what it does (seq2seq, classifier), what it can lack.
 
 Specs are there at once; what needs torch is loaded when first used, so that a recipe is read without it.
 """
@@ -25,14 +25,18 @@ from regard.models.specs import (
 )
 
 if TYPE_CHECKING:
+    from regard.models.ablations import Ablated, ablate, ablation_names
     from regard.models.builder import build, build_classifier, tie
     from regard.models.classifier import SequenceClassifier
     from regard.models.seq2seq import DecoderState, Transformer
 
 _HOME = {
+    "Ablated": "ablations",
     "DecoderState": "seq2seq",
     "SequenceClassifier": "classifier",
     "Transformer": "seq2seq",
+    "ablate": "ablations",
+    "ablation_names": "ablations",
     "build": "builder",
     "build_classifier": "builder",
     "tie": "builder",
@@ -40,6 +44,7 @@ _HOME = {
 
 __all__ = [
     "PRESETS",
+    "Ablated",
     "ClassifierSpec",
     "DecoderState",
     "Dropout",
@@ -51,6 +56,8 @@ __all__ = [
     "Sinusoidal",
     "Transformer",
     "TransformerSpec",
+    "ablate",
+    "ablation_names",
     "build",
     "build_classifier",
     "classifier_spec_from_dict",

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.errors import ShapeError
 from regard.models.specs import TransformerSpec
-from regard.nn import Decoder, Embedding, Encoder, KeysValues, KeyValueCache, Visibility, lengths_from_ids
+from regard.nn import Decoder, Embedding, Encoder, KeysValues, KeyValueCache, Readers, Visibility, lengths_from_ids
 from regard.nn.masks import Offset
 from regard.protocols import Step
 
@@ -24,10 +24,10 @@ class DecoderState:
     """All that decoding N rows needs to remember; a spent state must not be stepped again.
 
     Attributes:
-        memory: Keys and values of the source, one per layer.
+        memory: Keys and values of the sources, one entry per layer; rows of one source share them.
         source_visible: Which source positions are real.
         caches: Keys and values of the target so far, one per layer.
-        sentences: [N] which source each row belongs to; rows of one source share what they read.
+        sentences: [N] which source each row reads.
     """
 
     memory: Sequence[KeysValues]
@@ -46,10 +46,17 @@ class DecoderState:
         caches = [cache.reorder(rows) for cache in self.caches]
         if torch.equal(sentences, self.sentences):  # beams changed places within their sentences: sources stay
             return replace(self, caches=caches)
-        lengths = self.source_visible.key_lengths
+        kept, sentences = torch.unique(sentences, return_inverse=True)
+        memory, visible = self.memory, self.source_visible
+        if len(kept) < memory[0].keys.size(0):
+            memory = [layer.reorder(kept) for layer in memory]
+            lengths = visible.key_lengths
+            visible = Visibility(key_lengths=None if lengths is None else lengths.index_select(0, kept))
+        one_each = torch.equal(sentences, torch.arange(len(kept), device=sentences.device))
+        readers = None if one_each else Readers.of(sentences, len(kept))
         return DecoderState(
-            memory=[layer.reorder(rows) for layer in self.memory],
-            source_visible=Visibility(key_lengths=None if lengths is None else lengths.index_select(0, rows)),
+            memory=[replace(layer, readers=readers) for layer in memory],
+            source_visible=visible,
             caches=caches,
             sentences=sentences,
         )

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ShapeError
-from regard.nn.cache import KeysValues, KeyValueCache
+from regard.nn.cache import KeysValues, KeyValueCache, Readers
 from regard.nn.dropout import drop
 from regard.nn.masks import EVERYTHING, Offset, Visibility, causal_mask, combine
 from regard.nn.positions import Positions
 
 SHORT = 32
-"""On a CPU, up to this many keys two plain products and their gradients beat the fused kernel and its own."""
+"""On a CPU, up to this many keys two plain products and their gradients beat the fused kernel, except for one query."""
 
 
 def attend_plain(
@@ -80,7 +80,7 @@ def attend(
     top of ``mask`` and ``bias``.
     """
     num_queries, num_keys = q_BHTK.size(2), k_BHSK.size(2)
-    short = q_BHTK.device.type == "cpu" and num_keys <= SHORT and q_BHTK.requires_grad
+    short = q_BHTK.device.type == "cpu" and num_keys <= SHORT and num_queries > 1
     # The kernel's own triangle hangs from the first key: right where there are as many queries as keys, and only there.
     if causal and (short or mask is not None or bias is not None or num_queries != num_keys):
         mask = combine(mask, causal_mask(num_queries, num_keys, device=q_BHTK.device))
@@ -154,6 +154,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Return the attention of ``x_BTD`` to itself and to ``cache``, or to ``memory``."""
         offset: Offset = 0 if cache is None else cache.length
+        readers = None if memory is None else memory.readers
         if memory is None:
             q, k, v = self.split_heads(self.qkv(x_BTD), 3)  # 3 × [B, H, T, K]
             q, k = self.positions.rotate(q, offset), self.positions.rotate(k, offset)
@@ -161,7 +162,8 @@ class MultiHeadAttention(nn.Module):
         else:
             d_model = x_BTD.size(-1)
             bias = None if self.qkv.bias is None else self.qkv.bias[:d_model]
-            (q,) = self.split_heads(F.linear(x_BTD, self.qkv.weight[:d_model], bias), 1)
+            queries = F.linear(x_BTD, self.qkv.weight[:d_model], bias)
+            (q,) = self.split_heads(readers.together(queries) if readers else queries, 1)
             k, v = memory.keys, memory.values
 
         num_queries, num_keys = q.size(2), k.size(2)
@@ -171,8 +173,9 @@ class MultiHeadAttention(nn.Module):
         out = attend(q, k, v, mask, causal=causal, scale=self.scale, bias=score_bias, dropout=dropout)
         if self._listeners:
             triangle = causal_mask(num_queries, num_keys, device=q.device) if causal else None
-            self._tell(q, k, v, combine(mask, triangle), score_bias)
-        return self.out(self.merge_heads(out))  # type: ignore[no-any-return]
+            self._tell(q, k, v, combine(mask, triangle), score_bias, readers)
+        merged = self.merge_heads(out)
+        return self.out(readers.apart(merged) if readers else merged)  # type: ignore[no-any-return]
 
     def keys_values(self, memory_BSD: Float[Tensor, "B S D"]) -> KeysValues:
         """Return the keys and values of ``memory``, made once and attended to by any number of queries."""
@@ -200,8 +203,12 @@ class MultiHeadAttention(nn.Module):
         return lambda: self._listeners.remove(hear)
 
     @torch.no_grad()
-    def _tell(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
+    def _tell(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, readers: Readers | None
+    ) -> None:
         _, weights = attend_plain(q, k, v, mask, scale=self.scale, bias=bias)
+        if readers:
+            weights = readers.apart(weights.transpose(1, 2)).transpose(1, 2)
         for hear in list(self._listeners):
             hear(weights)
 

@@ -1,6 +1,6 @@
 """Keys and values that outlive one forward: a decoder's own past, and the source it reads.
 
-Axes: B rows, H heads, C capacity, L new tokens, S length so far, K width of a head.
+Axes: B or N rows, M memories, H heads, C capacity, L or T new tokens, S length so far, K width of a head.
 """
 
 from __future__ import annotations
@@ -16,14 +16,57 @@ from regard.nn.masks import Offset
 
 
 @dataclass(frozen=True)
-class KeysValues:
-    """Keys and values that stay as they are: those of an encoded source."""
+class Readers:
+    """Which of M memories each of N rows reads: beams of one source share its keys and values.
 
-    keys: Float[Tensor, "B H S K"]
-    values: Float[Tensor, "B H S K"]
+    Rows stand in a grid of M × W places, W being the most that read the same memory; places left over hold zeros.
+
+    Attributes:
+        places: [N] where each row stands in the flattened grid.
+        num_memories: M.
+    """
+
+    places: Int[Tensor, "N"]
+    num_memories: int
+    width: int
+
+    @classmethod
+    def of(cls, memories: Int[Tensor, "N"], num_memories: int) -> Readers:
+        """Return the grid of rows that read ``memories``, in any order."""
+        counts = torch.bincount(memories, minlength=num_memories)
+        width, order = int(counts.max()), memories.argsort(stable=True)
+        first = counts.cumsum(0) - counts
+        rank = torch.empty_like(memories)
+        rank[order] = torch.arange(len(memories), device=memories.device) - first[memories[order]]
+        return cls(memories * width + rank, num_memories, width)
+
+    def together(self, x: Float[Tensor, "N T ..."]) -> Float[Tensor, "M WT ..."]:
+        """Return the rows of each memory one behind the other."""
+        grid = x.new_zeros(self.num_memories * self.width, *x.shape[1:])
+        return grid.index_copy_(0, self.places, x).view(self.num_memories, -1, *x.shape[2:])
+
+    def apart(self, x: Float[Tensor, "M WT ..."]) -> Float[Tensor, "N T ..."]:
+        """Return each row by itself, the inverse of :meth:`together`."""
+        grid = x.reshape(self.num_memories * self.width, -1, *x.shape[2:])
+        return grid.index_select(0, self.places)
+
+
+@dataclass(frozen=True)
+class KeysValues:
+    """Keys and values that stay as they are: those of an encoded source.
+
+    Attributes:
+        keys: [M, H, S, K].
+        values: [M, H, S, K].
+        readers: Which rows read which of the M; left out, row n reads memory n.
+    """
+
+    keys: Float[Tensor, "M H S K"]
+    values: Float[Tensor, "M H S K"]
+    readers: Readers | None = None
 
     def reorder(self, rows: Int[Tensor, "N"]) -> KeysValues:
-        """Return the keys and values of ``rows``."""
+        """Return the keys and values of ``rows``, each read by one row."""
         return KeysValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
     def nbytes(self) -> int:

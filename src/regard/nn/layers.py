@@ -62,6 +62,10 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.self_residual, self.cross_residual, self.feed_forward_residual = residuals
 
+    def keys_values(self, memory_BSD: Float[Tensor, "B S D"]) -> KeysValues:
+        """Return what the cross-attention looks things up in, made of the encoded source."""
+        return self.cross_attention.keys_values(memory_BSD)
+
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
@@ -73,7 +77,7 @@ class DecoderLayer(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Return the target positions after they have seen ``visible`` target and ``memory_visible`` source.
 
-        ``memory`` is what ``cross_attention.keys_values`` made of the encoded source; ``cache`` holds earlier steps.
+        ``memory`` is what `keys_values` made of the encoded source; ``cache`` holds earlier steps.
         """
         x_BTD = self.self_residual(x_BTD, lambda x: self.self_attention(x, visible, cache=cache))
         x_BTD = self.cross_residual(x_BTD, lambda x: self.cross_attention(x, memory_visible, memory=memory))

@@ -57,7 +57,7 @@ class Decoder(nn.Module):
 
     def keys_values(self, memory_BSD: Float[Tensor, "B S D"]) -> list[KeysValues]:
         """Return each layer's keys and values of the encoded source."""
-        return [cast(DecoderLayer, layer).cross_attention.keys_values(memory_BSD) for layer in self.layers]
+        return [cast(DecoderLayer, layer).keys_values(memory_BSD) for layer in self.layers]
 
     def forward(
         self,

@@ -17,7 +17,7 @@ from regard.errors import TrainingError
 from regard.generation import SearchOptions, generate_all
 from regard.models import Dropout, TransformerSpec, build
 from regard.protocols import EOS, SPECIALS
-from regard.runs.train import best_device
+from regard.runs.device import best_device
 from regard.training import Seq2SeqObjective, TrainingOptions, train
 
 _SYMBOLS, _LONGEST, _ROWS = 10, 6, 128

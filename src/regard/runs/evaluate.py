@@ -11,10 +11,10 @@ from typing import Any, Literal
 from regard.data import read_lines
 from regard.errors import DataError, InputError, RecipeError
 from regard.evaluation import EvaluationOptions, Line, Report, compare, worst
+from regard.runs.device import best_device
 from regard.runs.output import refuse_output
 from regard.runs.prepare import Say, TextSet, read_aligned, read_set, say_nothing
 from regard.runs.recipe import DataOptions, Recipe, check
-from regard.runs.train import best_device
 from regard.runs.waiting import telling
 from regard.storage import write_bytes
 from regard.translator import Translator, load

@@ -62,12 +62,13 @@ class Plan:
             for files, size, weight in zip(corpora, sizes, raw.weights, strict=True)
         ]
 
-    def recipe(self, targets: Iterable[str], *, warmup: int | None = None) -> tuple[Recipe, str]:
+    def recipe(self, targets: Iterable[str] | Extent, *, warmup: int | None = None) -> tuple[Recipe, str]:
         """Return the recipe in effect for these target lines, and a sentence that says what was chosen.
 
         ``warmup`` is that of the run that is gone on with.
         """
-        tables, sentence = complete(self.tables, Extent.of(targets), warmup=warmup)
+        extent = targets if isinstance(targets, Extent) else Extent.of(targets)
+        tables, sentence = complete(self.tables, extent, warmup=warmup)
         return check(tables, self.where), sentence
 
     def dry(self) -> tuple[Recipe, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from regard.data import (
 from regard.errors import DataError
 from regard.runs.folder import RunFolder
 from regard.runs.recipe import DataOptions, Recipe, in_folder, listed
+from regard.training.distributed import ALONE, Ranks
 
 Say = Callable[[str], None]
 """Tells the user something, outside of the results."""
@@ -81,6 +83,8 @@ class Prepared:
         batches: to learn from.
         valid_batches: to take the validation loss over.
         valid_text: to translate for validation.
+        corpus: the examples that ``batches`` are made of.
+        valid_corpus: those of ``valid_batches``.
     """
 
     source_tokenizer: TextTokenizer
@@ -88,9 +92,11 @@ class Prepared:
     batches: TokenBatches
     valid_batches: TokenBatches
     valid_text: TextSet
+    corpus: EncodedCorpus
+    valid_corpus: EncodedCorpus
 
 
-def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: Say) -> Prepared:
+def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: Say, ranks: Ranks = ALONE) -> Prepared:
     """Divide, tokenize, filter and batch the text of a run; what an earlier run has made of it is used again.
 
     Args:
@@ -99,6 +105,7 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
         folder: of the run.
         data: where relative paths start.
         say: told what was done.
+        ranks: the processes of the run, of which the first must have been here before the others come.
 
     Raises:
         DataError: the text cannot be used.
@@ -116,7 +123,7 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
         text = read_set(options, "valid", data)
 
     init = recipe.training.init
-    if folder.started:
+    if folder.started or not ranks.is_first:
         source, target = folder.read_tokenizers()
     elif init is not None and recipe.training.init_vocabulary == "keep":
         about = describe_bundle(init)
@@ -138,16 +145,19 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
             say(sentence)
         folder.keep_tokenizers(source, target)
 
-    corpus = encode_corpus(raw, source, target, folder.cache, filters=options.filters, rows=rows)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    corpus = encode_corpus(raw, source, target, folder.cache, filters=options.filters, rows=rows, workers=cores)
     say(corpus.report.sentence())
     lenient = FilterOptions(options.filters.max_source_length, options.filters.max_target_length, keep_empty=True)
     valid = encode_corpus(valid_raw, source, target, folder.cache, filters=lenient, rows=valid_rows)
     return Prepared(
         source,
         target,
-        _batches(recipe, corpus, shuffle=True),
-        _batches(recipe, valid, shuffle=False),
+        _batches(recipe, corpus, ranks, shuffle=True),
+        _batches(recipe, valid, ranks, shuffle=False),
         text.first(options.valid_lines),
+        corpus,
+        valid,
     )
 
 
@@ -197,7 +207,7 @@ def _own(data: Path, vocabulary: str | None) -> str | None:
     return None if vocabulary is None else in_folder(data, vocabulary)
 
 
-def _batches(recipe: Recipe, corpus: EncodedCorpus, *, shuffle: bool) -> TokenBatches:
+def _batches(recipe: Recipe, corpus: EncodedCorpus, ranks: Ranks, *, shuffle: bool) -> TokenBatches:
     training = recipe.training
     return TokenBatches(
         corpus,
@@ -207,4 +217,6 @@ def _batches(recipe: Recipe, corpus: EncodedCorpus, *, shuffle: bool) -> TokenBa
         shuffle=shuffle,
         noise=recipe.data.noise if shuffle else None,
         workers=recipe.data.workers if shuffle else 0,
+        share=(ranks.rank, ranks.world),
+        together=training.accumulate if shuffle else ranks.world,
     )

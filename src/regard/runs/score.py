@@ -12,10 +12,10 @@ from typing import Any
 
 from regard.data import CorpusFiles, read_lines, read_parallel
 from regard.errors import DataError
+from regard.runs.device import best_device
 from regard.runs.output import printer, refuse_output
 from regard.runs.prepare import Say, say_on_stderr
 from regard.runs.requests import from_json
-from regard.runs.train import best_device
 from regard.runs.waiting import telling
 from regard.runs.wishes import Wishes
 from regard.translation import Request, Translation

@@ -8,19 +8,26 @@ from pathlib import Path
 import torch
 
 from regard.data import open_raw
-from regard.errors import InterruptedRun
+from regard.errors import DataError, InterruptedRun
 from regard.models import build, spec_to_dict
 from regard.protocols import Observer
+from regard.runs.defaults import Extent
+from regard.runs.device import best_device
+from regard.runs.doubts import doubts
+from regard.runs.ending import ending, worth
 from regard.runs.export import export_as_asked
 from regard.runs.folder import RunFolder
 from regard.runs.inherit import inherit_weights
 from regard.runs.plan import plan
 from regard.runs.prepare import prepare, say_nothing, say_on_stderr
 from regard.runs.validation import Validation
-from regard.training import Outcome, Seq2SeqObjective, TrainingOptions
+from regard.training import Seq2SeqObjective
 from regard.training import train as train_module
+from regard.training.distributed import joined
 from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
+from regard.training.tensorboard import TensorBoard
+from regard.training.verdict import Curve
 from regard.translator import Translator, load
 
 
@@ -41,9 +48,13 @@ def train(
     init: str | Path | None = None,
     device: str = "auto",
     quiet: bool = False,
+    tensorboard: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Translator:
     """Train a model from files of text, or go on with a training that was stopped; return it ready to translate.
+
+    Started by torch's launcher in several processes, these share the work of every update; see
+    `regard.training.distributed`. The folder of the run must be the same for all.
 
     Args:
         recipe: a TOML file; see `regard.runs.recipe`. What is given below wins over it.
@@ -61,6 +72,7 @@ def train(
         init: a model folder to start from, with its vocabulary; see ``training.init`` of a recipe.
         device: ``cpu``, ``cuda``, ``mps``; ``auto`` takes the first that is there, from the end.
         quiet: say nothing on stderr: neither what is chosen nor how it goes.
+        tensorboard: write curves to the folder ``tensorboard`` of the run.
         observers: told of updates, validations and checkpoints as they happen, beside the log of the run.
 
     Raises:
@@ -84,67 +96,67 @@ def train(
     )
     asked.corpora()  # nothing is written for a recipe without text
     folder = RunFolder(out or Path("runs") / asked.name)
-    folder.claim()
-    say = say_nothing if quiet else say_on_stderr
-    say(f"reading {asked.files_in_words()} …")
-    raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
-    for sentence in asked.corpora_in_words(raw):
-        say(sentence)
-    effective, sentence = asked.recipe(raw.target_lines(), warmup=folder.warmup())
-    say(sentence)
-    folder.keep_recipe(effective)
-    prepared = prepare(effective, raw, folder, asked.data, say)
+    chosen = best_device(device)
+    with joined(chosen) as ranks:
+        say = say_nothing if quiet or not ranks.is_first else say_on_stderr
+        with ranks.first():  # it makes what the others then find
+            if ranks.is_first:
+                folder.claim()
+            if ranks.world > 1 and any("-" in files.paths for files in asked.corpora()):
+                raise DataError("standard input can be read by one process only; give files")
+            say(f"reading {asked.files_in_words()} …")
+            raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
+            for sentence in asked.corpora_in_words(raw):
+                say(sentence)
+            extent = Extent(len(raw), raw.target_words, raw.target_characters)
+            effective, sentence = asked.recipe(extent, warmup=folder.warmup())
+            say(sentence)
+            if ranks.is_first:
+                folder.keep_recipe(effective)
+            prepared = prepare(effective, raw, folder, asked.data, say, ranks)
 
-    spec = effective.model.spec(len(prepared.source_tokenizer), len(prepared.target_tokenizer))
-    torch.manual_seed(effective.training.seed)
-    model = build(spec).to(best_device(device))
-    say(f"{sum(parameter.numel() for parameter in model.parameters()):,} parameters; the run is kept in {folder.path}")
-    if effective.training.init is not None and not folder.started:
-        tokenizers = prepared.source_tokenizer, prepared.target_tokenizer
-        say(inherit_weights(model, *tokenizers, effective.training.init))
-    if frozen := freeze(model, effective.training.freeze):
-        say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
-    validation = Validation(prepared, effective.evaluation, effective.generation)
-    try:
-        outcome = train_module(
-            Seq2SeqObjective(model, effective.training.label_smoothing),
-            prepared.batches,
-            effective.training,
-            folder=folder.path,
-            schedule=effective.training.rates(spec.d_model),
-            validate=validation,
-            better=validation.better(effective.training.metric),
-            observers=[JsonLog(folder.log), *(() if quiet else (Progress(),)), *observers],
-            fingerprint={"training_text": raw.key[:16], "model": spec_to_dict(spec)},
-        )
-    except InterruptedRun:
-        say(f"{folder.model}: {export_as_asked(folder)}")
-        raise
-    say(_ending(outcome, effective.training))
-    say(f"{folder.model}: {export_as_asked(folder)}")
-    return load(folder.model, next(model.parameters()).device)
-
-
-def best_device(name: str) -> torch.device:
-    """Return the device that ``name`` means; ``auto`` is a CUDA device, else Apple's, else the processor."""
-    if name != "auto":
-        return torch.device(name)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-
-
-def _ending(outcome: Outcome, options: TrainingOptions) -> str:
-    after = f"after update {outcome.update:,} and {outcome.seconds / 60:.1f} minutes"
-    if outcome.finished and outcome.update == outcome.began_at:
-        limit = f"`{outcome.reason}` = {getattr(options, outcome.reason):g}"
-        return f"nothing to do: this run reached {limit} before, {after}; raise it to go on, or train in another folder"
-    match outcome.reason:
-        case "terminated":
-            return f"asked to stop {after}; everything is saved: the same command goes on from there"
-        case "minutes":
-            return f"time is up {after}; everything is saved: the same command with more minutes goes on from there"
-        case "patience":
-            return f"stopped {after}: the validations brought nothing better any more"
-        case _:
-            return f"done {after}"
+        for doubt in () if quiet or folder.started or not ranks.is_first else doubts(prepared):
+            say(f"warning: {doubt}")
+        spec = effective.model.spec(len(prepared.source_tokenizer), len(prepared.target_tokenizer))
+        torch.manual_seed(effective.training.seed)
+        model = build(spec).to(chosen)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        say(f"{parameters:,} parameters; the run is kept in {folder.path}")
+        if ranks.world > 1:
+            say(f"{ranks.world} processes share every update")
+        if effective.training.init is not None and not folder.started:
+            tokenizers = prepared.source_tokenizer, prepared.target_tokenizer
+            say(inherit_weights(model, *tokenizers, effective.training.init))
+        if frozen := freeze(model, effective.training.freeze):
+            say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
+        watchers = [JsonLog(folder.log), *(() if quiet else (Progress(),)), *observers]
+        if tensorboard and ranks.is_first:
+            watchers.append(TensorBoard(folder.path / "tensorboard"))
+        validation = Validation(prepared, effective.evaluation, effective.generation, ranks)
+        stopped = None
+        try:
+            outcome = train_module(
+                Seq2SeqObjective(model, effective.training.label_smoothing),
+                prepared.batches,
+                effective.training,
+                folder=folder.path,
+                schedule=effective.training.rates(spec.d_model),
+                validate=validation,
+                better=validation.better(effective.training.metric),
+                observers=watchers,
+                fingerprint={"training_text": raw.key[:16], "model": spec_to_dict(spec)},
+                ranks=ranks,
+            )
+            say(ending(outcome, effective.training))
+            if outcome.update > outcome.began_at:
+                target_tokens = int(prepared.corpus.target_lengths.sum()) + len(prepared.corpus)
+                for sentence in worth(Curve.read(folder.log), target_tokens, validation.outputs):
+                    say(sentence)
+        except InterruptedRun as interrupted:
+            stopped = interrupted
+        with ranks.first():
+            if ranks.is_first:
+                say(f"{folder.model}: {export_as_asked(folder)}")
+        if stopped:
+            raise stopped
+    return load(folder.model, chosen)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from regard.data import read_lines
+from regard.runs.device import best_device
 from regard.runs.filter import Done, Filter, FilterOptions
 from regard.runs.output import Put, printer, refuse_output
 from regard.runs.prepare import Say, say_on_stderr
 from regard.runs.tally import Tally
-from regard.runs.train import best_device
 from regard.runs.waiting import telling
 
 _CHUNK_LINES, _CHUNK_CHARACTERS = 1024, 1 << 18

@@ -12,6 +12,7 @@ from regard.generation import SearchOptions
 from regard.models import Transformer
 from regard.runs.prepare import Prepared
 from regard.training import Better, Seq2SeqObjective, held_out_loss
+from regard.training.distributed import ALONE, Ranks
 from regard.translator import Translator
 
 
@@ -30,20 +31,24 @@ class Validation:
         prepared: the validation set and the tokenizers.
         evaluation: what is measured on translations.
         search: the limits of length; its beam is not used.
+        ranks: the processes, which divide the lines among them and come to the same figures.
     """
 
-    def __init__(self, prepared: Prepared, evaluation: EvaluationOptions, search: SearchOptions) -> None:
+    def __init__(
+        self, prepared: Prepared, evaluation: EvaluationOptions, search: SearchOptions, ranks: Ranks = ALONE
+    ) -> None:
         self.prepared = prepared
         built = evaluation.build()
         self.metrics = {metric.name: metric for metric in built}
         self.names: dict[str, str] = {word: metric.name for word, metric in zip(evaluation.metrics, built, strict=True)}
         self.outputs: list[str] = []
         self.search = search.greedy()
+        self.ranks = ranks
 
     def __call__(self, objective: nn.Module) -> Mapping[str, float]:
         """Return the figures of the model that ``objective`` trains."""
         objective = cast(Seq2SeqObjective, objective)
-        figures = held_out_loss(objective, self.prepared.valid_batches.epoch(0))
+        figures = held_out_loss(objective, self.prepared.valid_batches.epoch(0), self.ranks)
         text = self.prepared.valid_text
         translator = Translator(
             cast(Transformer, objective.model),
@@ -51,7 +56,9 @@ class Validation:
             self.prepared.target_tokenizer,
             self.search,
         )
-        self.outputs = translator(text.sources, tag=text.tags)
+        rank, world = self.ranks.rank, self.ranks.world
+        shares = self.ranks.gather(translator(text.sources[rank::world], tag=text.tags[rank::world]))
+        self.outputs = [shares[line % world][line // world] for line in range(len(text.sources))]
         return figures | {name: measure(metric, self.outputs, text.references) for name, metric in self.metrics.items()}
 
     def better(self, metric: str) -> Better:

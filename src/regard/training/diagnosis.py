@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -11,8 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import TrainingError
-from regard.protocols import Batch
-from regard.training.random_state import restore_torch
 
 
 class NotFiniteError(TrainingError):
@@ -21,43 +19,48 @@ class NotFiniteError(TrainingError):
     Attributes:
         update: its number.
         where: what `diagnose` found.
-        random_state: torch's, when the update began.
+        seeds: where torch's generators started for each batch of it.
+        is_here: whether it was found in this process, and not only in another.
     """
 
-    def __init__(self, message: str, update: int, where: str, random_state: Mapping[str, Tensor]) -> None:
+    def __init__(self, message: str, update: int, where: str, seeds: Sequence[int], *, is_here: bool = True) -> None:
         super().__init__(message)
         self.update = update
         self.where = where
-        self.random_state = random_state
+        self.seeds = tuple(seeds)
+        self.is_here = is_here
 
 
 def diagnose(
     objective: nn.Module,
-    batches: Sequence[Batch],
+    batches: Sequence[Any],
     autocast: Callable[[], AbstractContextManager[object]],
-    random_state: Mapping[str, Tensor],
-) -> str:
+    seeds: Sequence[int],
+) -> str | None:
     """Return a sentence: the first parameter, output or gradient that is not finite, and in which examples.
 
     Args:
         objective: the module as it was when the update began.
         batches: of that update.
         autocast: the context in which it was called.
-        random_state: torch's, of the moment when the update began, so that the same dropout falls.
+        seeds: where torch's generators started for each batch, so that the same dropout falls.
+
+    Returns:
+        None when each batch alone is finite.
     """
     for name, parameter in objective.named_parameters():
         if not _finite(parameter):
             return f"the weights {name} are not finite"
-    restore_torch(random_state)
-    for batch in batches:
+    for batch, seed in zip(batches, seeds, strict=True):
+        torch.manual_seed(seed)
         if fault := _first_fault(objective, batch, autocast):
             ids = ", ".join(map(str, batch.example_ids[:8])) + (", …" if len(batch.example_ids) > 8 else "")
             return f"{fault} is not finite, in a batch of the examples {ids}"
-    return "the sum of the gradients is not finite, though each batch's is"
+    return None
 
 
 def _first_fault(
-    objective: nn.Module, batch: Batch, autocast: Callable[[], AbstractContextManager[object]]
+    objective: nn.Module, batch: Any, autocast: Callable[[], AbstractContextManager[object]]
 ) -> str | None:
     faults: list[str] = []
 
@@ -72,7 +75,7 @@ def _first_fault(
 
 def listen(
     objective: nn.Module,
-    batch: Batch,
+    batch: Any,
     autocast: Callable[[], AbstractContextManager[object]],
     hear: Callable[[str, Tensor], bool],
 ) -> None:
@@ -101,7 +104,7 @@ def listen(
         with autocast():
             loss, count = objective(batch)
         answers.append(hear("the loss", loss))
-        if count and all(answers):
+        if count and all(answers) and loss.requires_grad:
             loss.backward()
             for name, parameter in objective.named_parameters():
                 if parameter.grad is not None:

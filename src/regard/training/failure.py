@@ -1,6 +1,6 @@
 """An update that gave a number that is not finite: kept in one file, with all that is needed to make it again.
 
-The file is safetensors: ``weights.*``, ``random.*`` and ``batch.0.source`` and so on, and as metadata the rest as JSON.
+The file is safetensors: ``weights.*`` and ``batch.0.source`` and so on, and as metadata the rest as JSON.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +19,9 @@ from regard.errors import FolderError, RegardError
 from regard.protocols import Batch
 from regard.storage import write_bytes
 from regard.training.diagnosis import NotFiniteError, listen
-from regard.training.random_state import restore_torch
 from regard.training.weights import from_bytes, load_tensors, metadata, tensor_bytes, to_bytes
 
+_WEIGHTS = "weights."
 _TENSORS = ("source", "source_lengths", "target_in", "target_out", "target_lengths")
 
 
@@ -46,14 +47,14 @@ class Failure:
         where: the first thing that was not finite, and in which examples.
         batches: of the update.
         weights: of the objective, by name, when it began.
-        random_state: torch's, when it began.
+        seeds: where torch's generators started for each batch.
     """
 
     update: int
     where: str
     batches: tuple[KeptBatch, ...]
     weights: dict[str, Tensor]
-    random_state: dict[str, Tensor]
+    seeds: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,14 @@ class Reading:
     size: int
 
 
-def keep_failure(folder: Path, objective: nn.Module, batches: Sequence[Batch], error: NotFiniteError) -> NotFiniteError:
-    """Write the file, and return ``error`` with the command that looks into it; as it is if the disk refuses."""
-    tensors = {f"weights.{name}": tensor for name, tensor in from_bytes(tensor_bytes(objective)).items()}
-    tensors |= {f"random.{name}": tensor for name, tensor in error.random_state.items()}
+def keep_failure(folder: Path, objective: nn.Module, batches: Sequence[Any], error: NotFiniteError) -> NotFiniteError:
+    """Write the file, and return ``error`` with the command that looks into it.
+
+    The error is returned as it is if the disk refuses, or if the batches are not of pairs, which alone are kept.
+    """
+    if not all(isinstance(batch, Batch) for batch in batches):
+        return error
+    tensors = {f"{_WEIGHTS}{name}": tensor for name, tensor in from_bytes(tensor_bytes(objective)).items()}
     for number, batch in enumerate(batches):
         parts = {name: getattr(batch, name) for name in _TENSORS}
         tensors |= {f"batch.{number}.{name}": tensor for name, tensor in parts.items() if tensor is not None}
@@ -85,6 +90,7 @@ def keep_failure(folder: Path, objective: nn.Module, batches: Sequence[Batch], e
         "where": error.where,
         "tokens": [batch.num_target_tokens for batch in batches],
         "examples": [list(batch.example_ids) for batch in batches],
+        "seeds": list(error.seeds),
     }
     path = folder / f"failed-update-{error.update:08d}.safetensors"
     try:
@@ -92,7 +98,7 @@ def keep_failure(folder: Path, objective: nn.Module, batches: Sequence[Batch], e
     except RegardError:
         return error
     message = f"{error}. The update is kept, and can be looked into: regard train --replay {path}"
-    return NotFiniteError(message, error.update, error.where, error.random_state)
+    return NotFiniteError(message, error.update, error.where, error.seeds)
 
 
 def read_failure(path: str | Path) -> Failure:
@@ -116,9 +122,11 @@ def read_failure(path: str | Path) -> Failure:
             )
             for number, (tokens, examples) in enumerate(zip(facts["tokens"], facts["examples"], strict=True))
         )
-        return Failure(
-            int(facts["update"]), str(facts["where"]), batches, _under("weights.", tensors), _under("random.", tensors)
-        )
+        weights = {name.removeprefix(_WEIGHTS): t for name, t in tensors.items() if name.startswith(_WEIGHTS)}
+        seeds = tuple(map(int, facts["seeds"]))
+        if len(seeds) != len(batches):
+            raise ValueError
+        return Failure(int(facts["update"]), str(facts["where"]), batches, weights, seeds)
     except (FolderError, OSError, ValueError, KeyError, TypeError):
         raise FolderError(f"{path} is not a failed update that Regard kept, or it is damaged") from None
 
@@ -134,8 +142,8 @@ def replay(
     readings = [_reading(f"the weights {name}", tensor) for name, tensor in failure.weights.items()]
     if any(reading.not_finite for reading in readings):
         return [next(reading for reading in readings if reading.not_finite)]
-    restore_torch(failure.random_state)
-    for batch in failure.batches:
+    for batch, seed in zip(failure.batches, failure.seeds, strict=True):
+        torch.manual_seed(seed)
         readings = []
 
         def hear(where: str, tensor: Tensor, readings: list[Reading] = readings) -> bool:
@@ -154,7 +162,3 @@ def _reading(where: str, tensor: Tensor) -> Reading:
     finite = torch.isfinite(tensor)
     largest = float(tensor.masked_fill(~finite, 0).abs().max()) if tensor.numel() else 0.0
     return Reading(where, largest, int((~finite).sum()), tensor.numel())
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -20,15 +20,18 @@ import torch
 from torch import nn
 
 from regard.errors import InterruptedRun, RecipeError, TrainingError
-from regard.protocols import Batch, BatchSource, Observer
+from regard.protocols import BatchSource, Observer
 from regard.storage import Sealed, lock
 from regard.training.checkpoints import EMA, Checkpoints
+from regard.training.compiled import Compiled
 from regard.training.diagnosis import NotFiniteError
+from regard.training.distributed import ALONE, Ranks
 from regard.training.ema import MovingAverage
 from regard.training.failure import keep_failure
 from regard.training.fingerprint import fingerprint as fingerprint_of
 from regard.training.fingerprint import refuse_changes
 from regard.training.options import TrainingOptions
+from regard.training.precision import products
 from regard.training.random_state import kept_random_state, random_state, restore, seed_all
 from regard.training.schedule import Schedule
 from regard.training.signals import Signals, StopRequest
@@ -42,7 +45,7 @@ Validate = Callable[[nn.Module], Mapping[str, float]]
 
 def train(
     objective: nn.Module,
-    batches: BatchSource[Batch],
+    batches: BatchSource[Any],
     options: TrainingOptions,
     *,
     folder: str | Path,
@@ -51,6 +54,7 @@ def train(
     better: Better = LOWEST_LOSS,
     observers: Sequence[Observer] = (),
     fingerprint: Mapping[str, Any] | None = None,
+    ranks: Ranks = ALONE,
 ) -> Outcome:
     """Train until the options or a signal say to stop; go on from the newest checkpoint in ``folder`` if there is one.
 
@@ -65,8 +69,11 @@ def train(
             left at any point by a signal, and draws no random number that training would have drawn.
         better: which of the figures decides.
         observers: told ``started`` or ``resumed``, then ``update``, ``validating``, ``validation``, ``saved``, and at
-            last ``ended``. Each event has ``update`` and ``seconds``; only ``seconds`` differs between two equal runs.
+            last ``ended``; ``notice`` has ``words`` for people. Each event has ``update`` and ``seconds``; only
+            ``seconds`` differs between two equal runs.
         fingerprint: whatever else must not change between a run and its resumption, as JSON values.
+        ranks: the processes of this run, all of which call with the same arguments but for ``batches``: each gives its
+            shares of the same batches, of which some may be empty. The first alone writes and has observers.
 
     Raises:
         InterruptedRun: Ctrl-C; the state was saved.
@@ -79,7 +86,11 @@ def train(
         raise RecipeError("`patience` counts validations, but there is no validation data")
     checkpoints = Checkpoints(Path(folder) / "checkpoints")
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
-    with lock(checkpoints.folder), Signals() as signals:
+    with (
+        lock(checkpoints.folder) if ranks.is_first else nullcontext(),
+        Signals(told_twice=ranks.world > 1) as signals,
+        products(options.precision),
+    ):
         return _Run(
             objective=objective,
             batches=batches,
@@ -91,13 +102,14 @@ def train(
             better=better,
             observers=observers,
             fingerprint=fingerprint_of(options, fingerprint or {}),
+            ranks=ranks,
         )()
 
 
 @dataclass(kw_only=True)
 class _Run:
     objective: nn.Module
-    batches: BatchSource[Batch]
+    batches: BatchSource[Any]
     options: TrainingOptions
     checkpoints: Checkpoints
     signals: Signals
@@ -106,17 +118,21 @@ class _Run:
     better: Better
     observers: Sequence[Observer]
     fingerprint: dict[str, Any]
+    ranks: Ranks
 
     def __post_init__(self) -> None:
-        self.updater = Updater(self.objective, self.options)
+        self.updater = Updater(self.objective, self.options, self.ranks)
+        self.compiled = Compiled(self.objective, self._notice) if self.options.compile else None
         self.ema = MovingAverage(self.objective, self.options.ema) if self.options.ema else None
         self.state = State()
         self.validation_seconds = 0.0  # of the longest so far: so much is left of `minutes` for the last one
         self.began = time.monotonic()
 
     def __call__(self) -> Outcome:
-        self.checkpoints.recover()
-        newest = self.checkpoints.newest()
+        with self.ranks.first():
+            if self.ranks.is_first:
+                self.checkpoints.recover()
+            newest = self.checkpoints.newest()
         if newest:
             self._resume(newest)
         else:
@@ -125,7 +141,8 @@ class _Run:
         self.objective.train()
         reason, began_at = "failed", self.state.update
         try:
-            reason = self._go_on()
+            with self.compiled or nullcontext():
+                reason = self._go_on()
         except StopRequest as request:
             reason = request.reason
             self._save()
@@ -142,9 +159,8 @@ class _Run:
         while not (reason := self._limit()):
             batch, tokens = s.batch, s.tokens
             source = iter(self.batches.epoch(s.epoch, skip=s.batch))
-            while not reason and (group := list(islice(source, self.options.accumulate))):
-                self._update(group)
-                self.signals.obey()
+            while not reason and self._update(list(islice(source, self.options.accumulate))):
+                self.signals.obey(self.ranks)
                 self._keep_up()
                 reason = self._limit()
             if reason:
@@ -155,14 +171,18 @@ class _Run:
         self._keep_up(last=True)
         return reason
 
-    def _update(self, group: Sequence[Batch]) -> None:
+    def _update(self, group: Sequence[Any]) -> bool:
+        """Make one update; return False if no process had anything left to make it from."""
         s = self.state
         rate = self.schedule(s.update + 1)
         try:
             done = self.updater(group, number=s.update + 1, rate=rate)
         except NotFiniteError as error:
-            raise keep_failure(self.checkpoints.folder.parent, self.objective, group, error) from None
-        s.batch += len(group)
+            with self.updater.spread.gathered():  # which takes all processes
+                if not error.is_here:
+                    raise
+                raise keep_failure(self.checkpoints.folder.parent, self.objective, group, error) from None
+        s.batch += done.batches
         if done.applied:
             s.update += 1
             s.tokens += done.tokens
@@ -170,7 +190,10 @@ class _Run:
             facts = {"epoch": s.epoch, "loss": loss, "tokens": done.tokens, "rate": rate}
             if self.ema:
                 self.ema.update(s.update)
+            if self.compiled:
+                self.compiled.count_update()
             self._tell("update", **facts, gradient_norm=done.gradient_norm, **done.norms)
+        return done.batches > 0
 
     def _keep_up(self, *, last: bool = False) -> None:
         """Validate and save, if this update should and has not."""
@@ -197,9 +220,13 @@ class _Run:
             kept_random_state(),
             torch.no_grad(),
             self.updater.autocast(),
-            self.signals.at_once(),
+            self.compiled.paused() if self.compiled else nullcontext(),
+            self.updater.spread.gathered(),
+            # with several processes one cannot leave while the others go on
+            self.signals.at_once() if self.ranks.world == 1 else nullcontext(),
         ):
             figures = {name: float(value) for name, value in validate(self.objective).items()}
+        figures = dict(zip(figures, self.ranks.of_first(*figures.values()), strict=True))
         if self.better.metric not in figures:
             raise RecipeError(f"`metric` must be one of {', '.join(figures)}, but is {self.better.metric!r}")
         value = figures[self.better.metric]
@@ -218,8 +245,8 @@ class _Run:
 
     def _limit(self) -> str:
         """Return the name of the limit that is reached, or nothing."""
-        s, minutes = self.state, (self._seconds() + self.validation_seconds) / 60
-        reached = {"updates": s.update, "epochs": s.epoch, "minutes": minutes, "patience": s.since_best}
+        s, [seconds] = self.state, self.ranks.most(self._seconds() + self.validation_seconds)
+        reached = {"updates": s.update, "epochs": s.epoch, "minutes": seconds / 60, "patience": s.since_best}
         return next((name for name, limit in self._limits().items() if limit and reached[name] >= limit), "")
 
     def _seconds(self) -> float:
@@ -228,6 +255,8 @@ class _Run:
     def _save(self) -> None:
         s = self.state
         s.scale, s.clean = self.updater.scale, self.updater.clean
+        if not (self.ranks.is_first or self.updater.spread.in_parts):
+            return
         content = {"state": asdict(s), "fingerprint": self.fingerprint}
         files = {
             "model.safetensors": tensor_bytes(self.objective),
@@ -239,7 +268,8 @@ class _Run:
         if self.ema:
             files[EMA] = self.ema.to_bytes()
         best = [update for _, update in s.best[: self.options.keep_best]]
-        self.checkpoints.save(s.update, files, keep=[*s.saved, *best])
+        if self.ranks.is_first:
+            self.checkpoints.save(s.update, files, keep=[*s.saved, *best])
 
     def _resume(self, sealed: Sealed) -> None:
         content = json.loads(sealed.read("state.json"))
@@ -256,6 +286,9 @@ class _Run:
         restore(from_bytes(sealed.read("random.safetensors")))
         self._tell("resumed", validated=s.validated, **self._limits())
 
+    def _notice(self, words: str) -> None:
+        self._tell("notice", words=words)
+
     def _tell(self, event: str, **facts: Any) -> None:
-        for observer in self.observers:
+        for observer in self.observers if self.ranks.is_first else ():
             observer(event, {"update": self.state.update, **facts, "seconds": self._seconds()})

@@ -12,7 +12,7 @@ from regard.training.schedule import Schedule, constant, cosine, inverse_sqrt, l
 
 CHANGEABLE = frozenset(
     {"updates", "epochs", "minutes", "validate_every", "save_every", "patience"}
-    | {"keep_last", "keep_best", "average", "average_count"}
+    | {"keep_last", "keep_best", "average", "average_count", "shard", "compile"}
 )
 """The options that may differ when a run is resumed: they say how long and what is kept, not what is learned.
 
@@ -55,7 +55,10 @@ class TrainingOptions:
         init: a model folder to start from, looked up where the command runs; its vocabulary is used.
         init_vocabulary: ``keep`` that of ``init``, or ``map`` it to one of this run, piece by piece.
         seed: of everything random.
-        precision: ``fp32``, or ``bf16`` or ``fp16`` for the matrix products, with weights in fp32.
+        precision: of the matrix products, with weights in fp32: ``fp32``, or ``bf16`` or ``fp16``, or ``tf32``, which
+            is fp32 with inputs rounded to 10 bits where the device has it (NVIDIA from Ampere on).
+        compile: let ``torch.compile`` make code of the objective: faster on a GPU after some minutes, seldom on a CPU.
+        shard: of several processes, let each hold a part of every weight instead of all (FSDP).
     """
 
     updates: int | None = 20_000
@@ -87,7 +90,9 @@ class TrainingOptions:
     init: str | None = None
     init_vocabulary: Literal["keep", "map"] = "keep"
     seed: int = 1
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
+    shard: bool = False
+    compile: bool = False
 
     def __post_init__(self) -> None:
         at_least_one = ("max_tokens", "accumulate", "validate_every", "save_every", "average_count", "keep_last")

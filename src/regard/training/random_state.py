@@ -19,6 +19,11 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)  # every device
 
 
+def seed_of(*key: int) -> int:
+    """Return a seed that these numbers, in this order, have to themselves."""
+    return int(np.random.SeedSequence([number % 2**64 for number in key]).generate_state(1, np.uint64)[0])
+
+
 def random_state() -> dict[str, Tensor]:
     """Return the state of all generators as named tensors, which `restore` takes back."""
     _, words, gauss = random.getstate()

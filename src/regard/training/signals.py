@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
+
+from regard.training.distributed import ALONE, Ranks
+
+_REASONS = ("", "terminated", "interrupted")
 
 
 class StopRequest(BaseException):
@@ -25,17 +30,24 @@ class Signals:
     """While in a ``with`` block, SIGTERM and the first Ctrl-C wait for `obey`; a second Ctrl-C stops at once.
 
     Outside the main thread, where Python allows no handlers, nothing is heard. The handlers before are restored.
+
+    Args:
+        told_twice: a launcher passes on the Ctrl-C that the terminal has sent to all: what comes within a second of
+            the first is taken for the same.
     """
 
-    def __init__(self) -> None:
-        self._asked: str | None = None
+    def __init__(self, *, told_twice: bool = False) -> None:
+        self._asked = ""
+        self._echo = 1.0 if told_twice else 0.0
+        self._when = 0.0
         self._at_once = False
         self._before: dict[int, Any] = {}
 
-    def obey(self) -> None:
-        """Raise StopRequest if a signal came."""
-        if self._asked:
-            raise StopRequest(self._asked)
+    def obey(self, ranks: Ranks = ALONE) -> None:
+        """Raise StopRequest if a signal came, to any of the processes."""
+        reason = _REASONS[int(ranks.most(_REASONS.index(self._asked))[0])]
+        if reason:
+            raise StopRequest(reason)
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -60,9 +72,12 @@ class Signals:
             signal.signal(number, handler)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        self._asked = "terminated" if number == signal.SIGTERM else "interrupted"
-        if number == signal.SIGINT:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        now = time.monotonic()
+        if number == signal.SIGINT and self._asked == "interrupted" and now - self._when >= self._echo:
+            signal.default_int_handler(number, frame)
+        if number == signal.SIGINT and self._asked != "interrupted":
+            self._asked, self._when = "interrupted", now
+        self._asked = self._asked or "terminated"
         if self._at_once:
             self._at_once = False
             self.obey()

@@ -6,15 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import TrainingError
-from regard.protocols import Batch
 from regard.training.diagnosis import NotFiniteError, diagnose
+from regard.training.distributed import ALONE, Ranks
 from regard.training.options import TrainingOptions
-from regard.training.random_state import torch_random_state
+from regard.training.parallel import NOTHING, spread
+from regard.training.random_state import seed_of
+from regard.training.weights import like, whole
 
 NORMS_EVERY = 20
 """Updates between two looks at how far the weights moved, which costs a copy of them."""
@@ -31,6 +34,7 @@ class Update:
         tokens: how many there were.
         gradient_norm: length of the gradient of the mean loss, before clipping.
         applied: whether the weights changed; not when there was no token, or float16 overflowed.
+        batches: how many they were, that is, as many as the process with most had.
         norms: of some updates: ``update_norm``, how far all weights moved together, and ``weight_norm``, their length.
     """
 
@@ -38,6 +42,7 @@ class Update:
     tokens: int
     gradient_norm: float
     applied: bool
+    batches: int
     norms: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -47,6 +52,7 @@ class Updater:
     Args:
         objective: a module; ``objective(batch)`` gives the loss summed over real tokens, and their count.
         options: optimiser, clipping and precision are read.
+        ranks: the processes that share an update; each calls with its shares of the same batches, which may be empty.
 
     Attributes:
         optimizer: the torch optimiser.
@@ -54,8 +60,11 @@ class Updater:
         clean: updates since ``scale`` last changed.
     """
 
-    def __init__(self, objective: nn.Module, options: TrainingOptions) -> None:
+    def __init__(self, objective: nn.Module, options: TrainingOptions, ranks: Ranks = ALONE) -> None:
         self.objective = objective
+        self.ranks = ranks
+        self.spread = spread(objective, ranks, shard=options.shard)
+        self.seed = options.seed
         self.clip_norm = options.clip_norm
         self.precision = options.precision
         self.optimizer = make_optimizer(objective, options)
@@ -65,12 +74,12 @@ class Updater:
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context in which the model is called."""
-        if self.precision == "fp32":
+        if self.precision in ("fp32", "tf32"):
             return nullcontext()
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float16
         return torch.autocast(self.parameters[0].device.type, dtype=dtype)
 
-    def __call__(self, batches: Sequence[Batch], *, number: int, rate: float) -> Update:
+    def __call__(self, batches: Sequence[Any], *, number: int, rate: float) -> Update:
         """Change the weights once, by the gradient of the mean loss over all tokens of ``batches``.
 
         Args:
@@ -81,35 +90,36 @@ class Updater:
         Raises:
             NotFiniteError: a loss or gradient is not finite. The weights are as they were.
         """
-        before = torch_random_state()
         self.optimizer.zero_grad(set_to_none=True)
-        losses, tokens = [], 0
-        for batch in batches:
-            with self.autocast():
-                loss, count = self.objective(batch)
-            if count:
-                (loss * self.scale).backward()
-                losses.append(loss.detach().double() if loss.device.type == "cpu" else loss.detach())
-                tokens += count
+        shares = [(index, batch) for index, batch in enumerate(batches) if len(batch.example_ids)]
+        # a process with fewer shares than another goes through as many steps
+        turns, together = map(int, self.ranks.most(len(shares), len(batches)))
+        losses, tokens = self._backward(number, [*shares, *[(-1, NOTHING)] * (turns - len(shares))])
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         if not gradients:
-            return Update(0.0, tokens, 0.0, applied=False)
+            return Update(0.0, 0, 0.0, applied=False, batches=together)
         # the one place where the processor waits for the device
         length, total = torch.stack([_length(gradients), torch.stack(losses).sum()]).tolist()
+        total, all_tokens = self.ranks.sum(total, tokens)
+        if not all_tokens:
+            return Update(0.0, 0, 0.0, applied=False, batches=together)
+        tokens = int(all_tokens)
         norm = length / (tokens * self.scale)
 
         if not math.isfinite(total) or not math.isfinite(norm):
             if self.precision == "fp16" and math.isfinite(total) and self.scale > _LAST_SCALE:
                 self.scale, self.clean = self.scale / 2, 0
-                return Update(total, tokens, norm, applied=False)
-            where = diagnose(self.objective, batches, self.autocast, before)
-            wider = "" if self.precision == "fp32" else ", or `precision` = 'fp32'"
+                return Update(total, tokens, norm, applied=False, batches=together)
+            wider = "" if self.precision in ("fp32", "tf32") else ", or `precision` = 'fp32'"
+            seeds = [self._seed(number, index, batch) for index, batch in enumerate(batches)]
+            where, is_here = self._fault(batches, seeds)
             raise NotFiniteError(
                 f"update {number} was not made: {where}. The last checkpoint is whole; a new run with a lower "
                 f"`learning_rate` or a longer `warmup`{wider} may get further",
                 number,
                 where,
-                before,
+                seeds,
+                is_here=is_here,
             )
         clip = min(1.0, self.clip_norm / norm) if self.clip_norm and norm else 1.0
         torch._foreach_mul_(gradients, clip / (tokens * self.scale))
@@ -117,7 +127,36 @@ class Updater:
             group["lr"] = rate
         norms = self._measured_step() if number % NORMS_EVERY == 1 else self._step()
         self._grow()
-        return Update(total, tokens, norm, applied=True, norms=norms)
+        return Update(total, tokens, norm, applied=True, batches=together, norms=norms)
+
+    def _backward(self, number: int, shares: Sequence[tuple[int, Any]]) -> tuple[list[Tensor], int]:
+        """Add up the gradients of all shares, those of other processes too; return the losses and tokens of these."""
+        losses, tokens = [], 0
+        for turn, (index, batch) in enumerate(shares, start=1):
+            torch.manual_seed(self._seed(number, index, batch))
+            with self.spread.accumulating() if turn < len(shares) else nullcontext():
+                with self.autocast():
+                    loss, count = self.spread(batch)
+                if batch is NOTHING:
+                    loss, count = 0 * loss, 0
+                if count or self.ranks.world > 1:  # alone, nothing is lost by leaving it out
+                    self.spread.backward(loss * self.scale)
+                    losses.append(loss.detach().double() if loss.device.type == "cpu" else loss.detach())
+                    tokens += count
+        return losses, tokens
+
+    def _seed(self, number: int, index: int, batch: Any) -> int:
+        """Return where dropout starts: by update and batch, whatever was drawn before and whoever draws."""
+        return seed_of(self.seed, number, index, *batch.example_ids[:1])
+
+    def _fault(self, batches: Sequence[Any], seeds: Sequence[int]) -> tuple[str, bool]:
+        """Say where the number that is not finite came from, and whether it was in this process."""
+        with self.spread.gathered(), torch.set_grad_enabled(not self.spread.in_parts):
+            found = diagnose(self.objective, batches, self.autocast, seeds)
+        everywhere = [fault for [fault] in self.ranks.gather([found or ""])]
+        guilty = next((rank for rank, fault in enumerate(everywhere) if fault), 0)
+        where = everywhere[guilty] or "the sum of the gradients is not finite, though each batch's is"
+        return where, guilty == self.ranks.rank
 
     def _step(self) -> dict[str, float]:
         self.optimizer.step()
@@ -145,7 +184,7 @@ class Updater:
         for key, tensor in memory.items():
             name, _, quantity = key.rpartition(".")
             stays = quantity == "step" and not self.optimizer.defaults["fused"]  # torch counts on the processor then
-            self.optimizer.state[parameters[name]][quantity] = tensor if stays else tensor.to(parameters[name].device)
+            self.optimizer.state[parameters[name]][quantity] = tensor if stays else like(tensor, parameters[name])
 
     def _grow(self) -> None:
         self.clean += 1
@@ -168,5 +207,5 @@ def make_optimizer(objective: nn.Module, options: TrainingOptions) -> torch.opti
 
 
 def _length(gradients: list[Tensor]) -> Tensor:
-    length = torch.nn.utils.get_total_norm(gradients)
+    length = whole(torch.nn.utils.get_total_norm(gradients))
     return length.double() if length.device.type == "cpu" else length

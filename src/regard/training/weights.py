@@ -58,7 +58,7 @@ def load_tensors(module: nn.Module, data: bytes | Mapping[str, Tensor]) -> None:
         raise FolderError(f"the weights do not fit the model: {shown}")
     with torch.no_grad():
         for name, tensor in chosen.items():
-            targets[name].copy_(tensor)
+            targets[name].copy_(like(tensor, targets[name]))
 
 
 def average(files: Iterable[bytes]) -> dict[str, Tensor]:
@@ -90,7 +90,7 @@ def average(files: Iterable[bytes]) -> dict[str, Tensor]:
 
 def to_bytes(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
     """Return named tensors as safetensors, the same bytes for the same content."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain = {name: whole(tensor.detach()).cpu().contiguous() for name, tensor in tensors.items()}
     return bytes(safetensors.torch.save(plain, metadata))
 
 
@@ -100,6 +100,22 @@ def from_bytes(data: bytes) -> dict[str, Tensor]:
         return dict(safetensors.torch.load(data))
     except SafetensorError as error:
         raise DamagedError(f"not a safetensors file: {error}") from None
+
+
+def like(tensor: Tensor, example: Tensor) -> Tensor:
+    """Return ``tensor`` on the device of ``example``, and in parts if that is."""
+    tensor = tensor.to(example.device)
+    if not hasattr(example, "placements") or tensor.shape != example.shape:
+        return tensor
+    from regard.training.sharding import part_of  # loaded already, or nothing would be in parts
+
+    return part_of(tensor, example)  # type: ignore[arg-type]
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Return a tensor of which every process holds a part as a whole one; all must ask together."""
+    full: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return full
 
 
 def metadata(data: bytes) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import ByteTokenizer, EncodedCorpus, NoiseOptions, PairBatch, RawCorpus, TokenBatches
@@ -76,24 +76,52 @@ def test_every_example_once_within_the_budget(
         assert ids(list(source.epoch(epoch, skip=skip))) == ids(batches)[skip:]
 
 
-@given(LENGTHS, st.integers(1, 5), st.sampled_from([1, 9]))
-def test_ranks_share_an_epoch_and_none_waits(lengths: list[tuple[int, int]], ranks: int, most: int) -> None:
+@settings(max_examples=30)  # each makes an epoch six times
+@given(LENGTHS, st.integers(1, 5), st.integers(1, 4), st.sampled_from([1, 9]))
+def test_processes_divide_the_batches_of_one(
+    lengths: list[tuple[int, int]], ranks: int, together: int, most: int
+) -> None:
     corpus = corpus_of(lengths)
 
-    def share(rank: int) -> list[PairBatch]:
-        source = TokenBatches(corpus, max_tokens=30, max_sentences=most, shard=(rank, ranks))
-        return list(source.epoch(2))
+    def made(rank: int, ranks: int) -> list[tuple[int, ...]]:
+        source = TokenBatches(
+            corpus, max_tokens=30, max_sentences=most, share=(rank, ranks), together=together if ranks > 1 else 1
+        )
+        return ids(list(source.epoch(2)))
 
-    if len(lengths) < ranks:
-        with pytest.raises(DataError, match="too few to share among"):
-            share(0)
-        return
-    shares = [share(rank) for rank in range(ranks)]
-    assert len(set(map(len, shares))) == 1
-    found = sorted(chain.from_iterable(chain.from_iterable(map(ids, shares))))
-    if found != list(range(len(lengths))):  # only single rows, whose number does not divide
-        assert len(found) == len(set(found)) == len(lengths) // ranks * ranks
-        assert all(len(row) == 1 for share in shares for row in ids(share))
+    whole, shares = made(0, 1), [made(rank, ranks) for rank in range(ranks)]
+    for index, batch in enumerate(whole):
+        assert tuple(chain.from_iterable(share[index] for share in shares)) == batch
+    for first in range(0, len(whole), together):
+        group = whole[first : first + together]
+        if len(group) % ranks == 0:
+            for share in shares:
+                assert [rows for rows in share[first : first + together] if rows] == [
+                    batch for batch, rows in zip(group, share[first:], strict=False) if rows
+                ], "whole batches where their number allows"
+
+
+def test_three_batches_of_two_processes_by_hand() -> None:
+    corpus = corpus_of([(3, 3)] * 12)
+    shares = [TokenBatches(corpus, max_tokens=16, share=(rank, 2), together=3) for rank in range(2)]
+    assert [[len(batch.example_ids) for batch in share.epoch(0)] for share in shares] == [[4, 2, 0], [0, 2, 4]]
+    empty = list(shares[0].epoch(0))[2]
+    assert (empty.num_target_tokens, empty.source.shape, empty.source_lengths) == (0, (0, 1), None)
+    assert [len(batch.example_ids) for batch in shares[1].epoch(0, skip=2)] == [4]
+
+
+def test_a_share_has_the_noise_of_the_whole() -> None:
+    corpus = corpus_of(captions(101))
+    noise = NoiseOptions(source_word_dropout=0.3, target_word_dropout=0.2)
+    whole = list(TokenBatches(corpus, max_tokens=211, noise=noise).epoch(1))
+    for rank in range(3):
+        for batch, rows in zip(
+            whole, TokenBatches(corpus, max_tokens=211, noise=noise, share=(rank, 3)).epoch(1), strict=True
+        ):
+            here = [batch.example_ids.index(example) for example in rows.example_ids]
+            for part in ("source", "target_in", "target_out"):
+                mine = getattr(rows, part)
+                assert torch.equal(mine, getattr(batch, part)[here, : mine.shape[1]])
 
 
 def test_order_depends_on_seed_and_epoch() -> None:
@@ -143,6 +171,7 @@ def test_skipped_batches_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(made) == 2
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more than there are cores
 @pytest.mark.parametrize("noise", [NoiseOptions(), NoiseOptions(source_word_dropout=0.3, target_word_dropout=0.2)])
 def test_workers_change_nothing(noise: NoiseOptions) -> None:
     corpus = corpus_of(captions(101))

@@ -19,6 +19,7 @@ from regard.data import (
     TextTokenizer,
     WordTokenizer,
     encode_corpus,
+    encoding,
     open_raw,
     train_exact,
     train_sentencepiece,
@@ -112,7 +113,8 @@ def test_text_is_found_from_the_example(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [2, 5])
 def test_ids_do_not_depend_on_workers(tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regard.data.corpus, "_CHUNK", 7)
+    monkeypatch.setattr(encoding, "CHUNK", 7)
+    monkeypatch.setattr(encoding, "PROCESSES_FROM", 1)
     pairs = [Pair(line, line[::-1]) for line in NASTY]
     raw = raw_of(tmp_path, pairs)
     tokenizer = train_sentencepiece(sentences(), vocab_size=317).tokenizer

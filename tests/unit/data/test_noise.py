@@ -58,6 +58,7 @@ def test_noise_depends_on_seed_epoch_and_example_alone(corpus: EncodedCorpus, op
         assert sum(a != b for a, b in zip(first, other, strict=True)) > len(corpus) // 2
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more than there are cores
 def test_no_two_draws_repeat_across_epochs_and_workers(corpus: EncodedCorpus) -> None:
     prints = []
     for epoch in range(3):

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
 from regard.errors import InputError
-from regard.inspection import draw_ledger, draw_mask, draw_walk, draw_weights, ledger, trace
+from regard.inspection import (
+    choices,
+    draw_choices,
+    draw_gradients,
+    draw_ledger,
+    draw_mask,
+    draw_masks,
+    draw_walk,
+    draw_weights,
+    ledger,
+    trace,
+)
 
 
 def test_a_causal_mask_is_a_triangle() -> None:
@@ -31,19 +44,61 @@ def test_weights_stand_below_their_tokens_whatever_their_script() -> None:
         draw_weights(weights, ["W"], ["a", "b"])
 
 
-def test_the_walk_and_the_ledger_as_tables() -> None:
+def test_the_walk_as_a_table() -> None:
     model = nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU())
     nn.init.ones_(model[0].weight)
-    drawn = draw_walk(trace(model, torch.tensor([[1.0, 2.0]]), sizes={"D": 2, "F": 3})).split("\n")
-    assert drawn[0].split() == ["module", "in", "out", "type", "mean", "std", "min", "max", "bad", "ms"]
-    assert drawn[2].startswith("  0         [B=1, D=2]  [B=1, F=3]  float32     3    0    3    3")
-    assert drawn[3].endswith("max(0, x)  (section 3.3)")
-    assert len(draw_walk(trace(model, torch.ones(1, 2)), depth=0).split("\n")) == 2
+    walk = trace(model, torch.tensor([[1.0, 2.0]]), sizes={"D": 2, "F": 3})
+    drawn = draw_walk(walk).split("\n")
+    assert drawn[0].split() == ["module", "in", "→", "out", "mean", "std", "min", "max", "ms", "memory"]
+    assert drawn[2].startswith("  Linear 1  [B=1, D=2] → [B=1, F=3]     3    0    3    3")
+    assert drawn[3].startswith("  ReLU 2    [B=1, F=3]  ")
+    assert drawn[3].endswith("12 B   max(0, x)  (section 3.3)")
+    assert drawn[4] == "All of it is float32."
+    assert len(draw_walk(walk, depth=0).split("\n")) == 3
+    narrow = draw_walk(walk, width=40).split("\n")
+    assert max(map(len, narrow)) == 40 and narrow[3].endswith("…")
 
+
+def test_bad_numbers_and_mixed_types_have_columns_of_their_own() -> None:
+    class Cast(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.double() / 0
+
+    drawn = draw_walk(trace(nn.Sequential(nn.Identity(), Cast()), torch.tensor([[1.0, 0.0]]))).split("\n")
+    assert drawn[0].split()[4:6] == ["type", "mean"] and "bad" in drawn[0].split()
+    assert "float64" in drawn[3] and drawn[3].split()[-4:-2] != [] and "  2  " in drawn[3]
+
+
+def test_equal_masks_are_drawn_once_below_the_names_of_all() -> None:
+    triangle, square = torch.ones(2, 2).tril().bool(), torch.ones(2, 2).bool()
+    masks = {"d.0.self": triangle, "d.0.cross": square, "d.1.self": triangle, "d.2.self": triangle, "e": square}
+    assert draw_masks(masks).split("\n") == ["d.0-2.self", "■·", "■■", "d.0.cross, e", "■■", "■■"]
+
+
+def test_how_logits_became_tokens() -> None:
+    logits = torch.tensor([[0.0, math.log(3.0)], [math.log(3.0), 0.0]])
+    drawn = draw_choices(choices(logits, ["<s>", "是"], [1, 1], lambda ids: [["no", "yes"][i] for i in ids]))
+    assert drawn.split("\n") == [
+        "after  came          logit  might have come",
+        "<s>    yes   75.0 %    1.1  no 25.0 %",
+        "是     yes   25.0 %      0  no 75.0 %",
+    ]
+
+
+def test_gradients_as_a_table() -> None:
+    model = nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU())
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]))
+    drawn = draw_gradients(trace(model, torch.tensor([[3.0, 4.0]]), loss=lambda y: y.sum()))
+    assert drawn.split("\n") == ["parameter  shape  norm  units  dead  bad", "0.weight   3 × 2  7.07      3     1"]
+
+
+def test_the_ledger_as_a_table() -> None:
+    model = nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU())
     assert draw_ledger(ledger(model, torch.ones(1, 2))).split("\n") == [
         "module      parameters  bytes  FLOPs  kept for backward",
         "Sequential           6     24     12                 20",
-        "  0                  6     24     12                  8",
-        "  1                  0      0      0                 12",
+        "  Linear 1           6     24     12                  8",
+        "  ReLU 2             0      0      0                 12",
     ]
     assert draw_ledger(ledger(model), depth=0) == "module      parameters  bytes\nSequential           6     24"

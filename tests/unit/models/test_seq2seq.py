@@ -282,6 +282,22 @@ class TestReorder:
         full = model(SOURCE[[0, 0, 1, 1, 2, 2]], torch.cat([start[rows], rest], dim=1))
         close(decode(model, again, rest), full[:, 3:])
 
+    def test_rows_of_one_source_hold_it_once_and_who_listens_hears_every_row(self) -> None:
+        model, rows = model_of(), [1, 1, 0, 2, 1]
+        state = model.reorder(model.start(SOURCE, LENGTHS), torch.tensor(rows))
+        assert state.memory[0].keys.size(0) == 3
+        target, heard = ids(5, 2), []
+        stop = model.decoder.layers[-1].cross_attention.listen(heard.append)
+        model.step_hidden(target, state)
+        model(SOURCE[rows], target)
+        stop()
+        close(heard[0], heard[1])
+
+    def test_nobody_stays(self) -> None:
+        model = model_of()
+        state = model.reorder(model.start(SOURCE, LENGTHS), torch.tensor([], dtype=torch.long))
+        assert decode(model, state, ids(0, 2)).size(0) == 0
+
     def test_sentences_leave(self) -> None:
         model = model_of()
         state = model.start(SOURCE, LENGTHS)

@@ -15,6 +15,7 @@ from regard.nn import (
     KeyValueCache,
     MultiHeadAttention,
     Positions,
+    Readers,
     RelativeBias,
     Rotary,
     Visibility,
@@ -165,3 +166,15 @@ class TestRowsOfTheirOwnLength:
             full = layer(x[row, None, : length + further], Visibility(causal=True))
             # sums of about ten products in another order
             torch.testing.assert_close(torch.cat(steps, dim=1)[row], full[0, length:], atol=1e-5, rtol=0)
+
+
+class TestReaders:
+    def test_rows_stand_in_a_grid_and_come_back(self) -> None:
+        readers = Readers.of(torch.tensor([2, 0, 2, 2, 1]), 3)
+        assert readers.width == 3
+        x = torch.arange(1.0, 71.0).view(5, 2, 7)  # N, T, D
+        grid = readers.together(x)
+        assert grid.shape == (3, 3 * 2, 7)
+        assert torch.equal(grid[0], torch.cat([x[1], torch.zeros(4, 7)]))  # the places of nobody hold zeros
+        assert torch.equal(grid[2], torch.cat([x[0], x[2], x[3]]))
+        assert torch.equal(readers.apart(grid), x)

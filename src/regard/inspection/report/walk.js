@@ -1,8 +1,29 @@
 // The walk: every call in order; the chosen one with its formula, tensors, mask and gradients.
 
+const number = (value) => (value === null ? "–" : Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(1) : String(Number(value.toPrecision(3))));
+
+/** From logits to tokens: the target as a row of tokens; the chosen one tells what else it might have been. */
+function choiceCard(choices) {
+  const list = el("ol", {});
+  const note = el("p", { "aria-live": "polite" });
+  const tokens = choices.map((choice, i) => el("button", { type: "button", class: "token", onclick: () => choose(i), onpointerenter: () => choose(i) }, visible(choice.token)));
+  function choose(i) {
+    const { after, token, probability, rank, candidates } = choices[i];
+    tokens.forEach((button, j) => button.classList.toggle("chosen", i === j));
+    note.replaceChildren("after ", el("bdi", {}, visible(after)), " came ", el("b", { dir: "auto" }, visible(token)),
+      ` with ${percent(probability ?? 0)}` + (rank > 1 ? `, number ${rank} of all` : ""));
+    list.replaceChildren(...candidates.map((candidate) => {
+      const bar = el("i");
+      bar.style.width = `${100 * candidate.probability}%`;
+      return el("li", {}, el("span", { dir: "auto" }, visible(candidate.token)), bar, el("span", {}, `${percent(candidate.probability)}  (logit ${number(candidate.logit)})`));
+    }));
+  }
+  choose(0);
+  return el("div", { class: "card looks" }, el("h3", {}, "From logits to tokens"), el("div", { class: "tokens scroll few", dir: "auto" }, ...tokens), note, list);
+}
+
 views.walk = (section, host) => {
   const detail = el("div", { class: "card detail", "aria-live": "polite" });
-  const number = (value) => (value === null ? "–" : Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(1) : String(Number(value.toPrecision(3))));
   const milliseconds = (seconds) => `${Number((1000 * seconds).toPrecision(2))} ms`;
   const axesOf = (tensors) => tensors.map((tensor) => `[${tensor.axes}]`).join("  ");
 
@@ -10,10 +31,11 @@ views.walk = (section, host) => {
     if (!tensors.length) return null;
     const bad = (tensor) => tensor.nan + tensor.inf;
     return el("div", {}, el("h3", {}, title), el("table", { class: "facts-table" },
-      el("tr", {}, ...["axes", "type", "mean", "std", "min", "max", "NaN/∞"].map((name) => el("th", {}, name))),
+      el("tr", {}, ...["axes", "type", "mean", "std", "min", "max", "NaN/∞", "memory"].map((name) => el("th", {}, name))),
       ...tensors.map((tensor) => el("tr", {}, el("td", { class: "axes" }, `[${tensor.axes}]`), el("td", {}, tensor.dtype),
         ...["mean", "std", "low", "high"].map((name) => el("td", { class: "number" }, number(tensor[name]))),
-        el("td", { class: bad(tensor) ? "number wrong" : "number" }, String(bad(tensor)))))));
+        el("td", { class: bad(tensor) ? "number wrong" : "number" }, String(bad(tensor))),
+        el("td", { class: "number" }, `${compact(tensor.bytes)}B`)))));
   }
   function maskPicture(mask) {
     const canvas = el("canvas", { role: "img", "aria-label": "mask: queries × keys" });
@@ -60,15 +82,9 @@ views.walk = (section, host) => {
       { title: "Time", number: true, cell: (visit) => milliseconds(visit.seconds) },
     ],
   });
-  const candidates = section.candidates.length
-    ? el("div", { class: "card looks" }, el("h3", {}, "From logits to the next token"), el("ol", {}, ...section.candidates.map(({ token, logit, probability }) => {
-      const bar = el("i");
-      bar.style.width = `${100 * probability}%`;
-      return el("li", {}, el("span", { dir: "auto" }, visible(token)), bar, el("span", {}, `${percent(probability)}  (logit ${number(logit)})`));
-    })))
-    : null;
+  const fate = section.choices.length ? choiceCard(section.choices) : null;
   host.append(el("div", { class: "split" },
     el("div", { class: "card" }, el("div", { class: "scroll tall" }, tree.table), treeHelp()),
-    el("div", { class: "aside" }, detail, candidates)));
+    el("div", { class: "aside" }, detail, fate)));
   return tree.keys;
 };

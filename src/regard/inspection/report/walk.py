@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from regard.inspection.trace import Candidate, TensorFacts, Visit, Walk
+from regard.inspection.predictions import Choice
+from regard.inspection.trace import TensorFacts, Visit, Walk
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,12 @@ class WalkSection:
 
     Attributes:
         walk: What ``trace`` told.
-        candidates: The tokens that might come next, from ``top_candidates``.
+        choices: How logits became tokens, position by position, from ``choices``.
         name: The tab's name.
     """
 
     walk: Walk
-    candidates: Sequence[Candidate] = ()
+    choices: Sequence[Choice] = ()
     name: str = "Walk"
 
     def data(self) -> dict[str, Any]:
@@ -38,10 +39,21 @@ class WalkSection:
                 {"path": g.path, "norm": _finite(g.norm), "units": g.num_units, "dead": g.num_dead}
                 for g in self.walk.gradients
             ],
-            "candidates": [
-                {"token": c.token, "logit": _finite(c.logit), "probability": c.probability} for c in self.candidates
-            ],
+            "choices": [_choice_data(choice) for choice in self.choices],
         }
+
+
+def _choice_data(choice: Choice) -> dict[str, Any]:
+    return {
+        "after": choice.after,
+        "token": choice.token,
+        "probability": _short(_finite(choice.probability)),
+        "rank": choice.rank,
+        "candidates": [
+            {"token": c.token, "logit": _short(_finite(c.logit)), "probability": _short(_finite(c.probability))}
+            for c in choice.candidates
+        ],
+    }
 
 
 def _visit_data(visit: Visit) -> dict[str, Any]:
@@ -68,6 +80,7 @@ def _tensor_data(facts: TensorFacts) -> dict[str, Any]:
         "high": _short(facts.high),
         "nan": facts.num_nan,
         "inf": facts.num_inf,
+        "bytes": facts.num_bytes,
     }
 
 

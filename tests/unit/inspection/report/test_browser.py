@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.inspection import ledger, top_candidates, trace
+from regard.inspection import choices, ledger, trace
 from regard.inspection.report import (
     AttentionSection,
     Beam,
@@ -75,10 +75,11 @@ def whole_report() -> str:
         [Beam("dog", -0.5, 0), Beam("cat", -1.1, 1)],
         [Beam("</s>", -0.6, 0, finished=True), Beam("runs", -1.2, 1)],
     ]
-    candidates = top_candidates(torch.tensor([0.0, 2.0]), lambda ids: [["no", "yes"][i] for i in ids])
+    logits = torch.tensor([[0.0, 2.0], [1.0, 0.0]])
+    steps_taken = choices(logits, ["<s>", "yes"], [1, 1], lambda ids: [["no", "yes"][i] for i in ids])
     sections = [
         AttentionSection(EXAMPLES),
-        WalkSection(walk, candidates),
+        WalkSection(walk, steps_taken),
         LedgerSection(ledger(model, *inputs)),
         BeamSection(steps),
     ]
@@ -234,7 +235,10 @@ def test_the_walk_is_followed_module_by_module(page: Page) -> None:
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     assert page.locator('#section-1 tr[data-path="encoder.layers.2.self_attn"]').is_hidden()
-    assert " ".join(page.inner_text(".aside .looks").split()).endswith("yes 88 % (logit 2) no 12 % (logit 0)")
+    card = page.locator(".aside .looks")
+    assert " ".join(card.inner_text().split()).endswith("<s> came yes with 88 % yes 88 % (logit 2) no 12 % (logit 0)")
+    card.locator("button").nth(1).hover()
+    assert "after yes came yes with 27 %, number 2 of all" in " ".join(card.inner_text().split())
 
 
 def test_the_ledger_says_where_the_parameters_sit(page: Page) -> None:

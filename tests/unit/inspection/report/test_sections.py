@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from regard.errors import InputError
-from regard.inspection import ledger, top_candidates, trace
-from regard.inspection.report import Beam, BeamSection, LedgerSection, WalkSection
+from regard.inspection import choices, ledger, trace
+from regard.inspection.report import Beam, BeamSection, LedgerSection, SignalSection, SignalView, WalkSection
 
 D = 12
 
@@ -25,8 +25,8 @@ def layer() -> nn.Module:
 def test_the_walk_as_data() -> None:
     causal = nn.Transformer.generate_square_subsequent_mask(5)
     walk = trace(layer(), torch.randn(1, 5, D), causal, loss=lambda y: y.square().mean())
-    logits = torch.tensor([1.0, -torch.inf, 3.0])
-    data = WalkSection(walk, top_candidates(logits, lambda ids: [f"t{i}" for i in ids])).data()
+    logits = torch.tensor([[1.0, -torch.inf, 3.0]])
+    data = WalkSection(walk, choices(logits, ["<s>"], [1], lambda ids: [f"t{i}" for i in ids])).data()
     json.dumps(data, allow_nan=False)
     assert data["visits"][0]["kind"] == "TransformerEncoderLayer"
     assert data["visits"][0]["inputs"][0]["axes"] == f"B=1, S=5, D={D}"
@@ -34,7 +34,9 @@ def test_the_walk_as_data() -> None:
     bits = np.unpackbits(np.frombuffer(base64.b64decode(mask["data"]), np.uint8))[:25].reshape(5, 5)
     assert bits.tolist() == np.tri(5, dtype=int).tolist()
     assert {g["path"] for g in data["gradients"]} == {name for name, _ in layer().named_parameters()}
-    assert data["candidates"][2] == {"token": "t1", "logit": None, "probability": 0.0}
+    [choice] = data["choices"]
+    assert (choice["after"], choice["token"], choice["probability"], choice["rank"]) == ("<s>", "t1", 0.0, 3)
+    assert choice["candidates"][2] == {"token": "t1", "logit": None, "probability": 0.0}
 
 
 def test_the_ledger_as_data() -> None:
@@ -53,3 +55,16 @@ def test_the_beam_as_data_and_its_mistakes_in_words() -> None:
         BeamSection([]).data()
     with pytest.raises(InputError, match="score of 'c' in step 1 must be finite, but is -inf"):
         BeamSection([[Beam("c", -float("inf"))]]).data()
+
+
+def test_signals_as_data() -> None:
+    view = SignalView("case 1", "up", [[1.0, 2 / 3]], {"gradient": [[0.5, -1e-9]], "attention": [[0.25, 0.75]]})
+    data = SignalSection([view], "what it means").data()
+    json.dumps(data, allow_nan=False)
+    assert data["type"] == "signal"
+    (case,) = data["cases"]
+    assert case["signal"] == [[1.0, 0.6667]]
+    assert [(one["name"], one["weights"]) for one in case["views"]] == [
+        ("gradient", [[0.5, -1e-9]]),
+        ("attention", [[0.25, 0.75]]),
+    ]

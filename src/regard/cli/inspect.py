@@ -1,0 +1,117 @@
+"""The verb ``inspect``."""
+
+from __future__ import annotations
+
+import sys
+from json import dumps
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Annotated
+
+import typer
+
+from regard.cli.options import Beam, Device, Quiet, Threads
+
+
+def inspect(
+    subject: Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, or package.module:name.")],
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="A sentence to look at; not for modules.", show_default=False)
+    ] = None,
+    translation: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Look at this translation.", show_default="the model's own")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all of it as one page.", show_default=False)
+    ] = None,
+    ledger: Annotated[
+        bool, typer.Option("--ledger", help="Print parameters, memory and work.", show_default=False)
+    ] = False,
+    sizes: Annotated[
+        tuple[int, int, int] | None,
+        typer.Option(metavar="B S T", help="Of so many rows, source and target tokens.", show_default="the text's"),
+    ] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Print a head's weights: decoder.layer:3.cross.head:2.", show_default=False),
+    ] = None,
+    backward: Annotated[bool, typer.Option("--backward", help="Print gradients.", show_default=False)] = False,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Print which words became which.", show_default=False)
+    ] = False,
+    align_by: Annotated[
+        str | None,
+        typer.Option(metavar="PART", help="By these heads.", show_default="the last cross-attention but one"),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Compare on test files without: layer:3.head:2, positions, ..."),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", "--src", "-s", metavar="FILE", help="Test source.", show_default=False)
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--target", "--tgt", "-t", metavar="FILE", help="Test target.", show_default=False)
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure translations too: bleu, chrf, wer, ...; may be repeated.", show_default=False),
+    ] = None,
+    beam: Beam = None,
+    tag: Annotated[str, typer.Option(help="Put before the text, as in training.", show_default=False)] = "",
+    depth: Annotated[int | None, typer.Option(min=0, help="How deep to go.", show_default="walk all, ledger 3")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", show_default=False)] = False,
+    device: Device = "auto",
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """See inside a model: where it looks, what happens to its tensors, where its parameters sit.
+
+    Prints the walk of a sentence through the model, or what is asked for. Any torch.nn.Module can be looked at, with an
+    example that is drawn for it.
+    """
+    from regard.cli.machine import set_up
+    from regard.runs.prepare import say_nothing, say_on_stderr
+
+    files = without is not None or source is not None or target is not None
+    if files and (source is None or target is None or text is not None):
+        raise typer.BadParameter(
+            "test files take --source and --target, and no TEXT beside them", param_hint="--source, --target"
+        )
+    if files and not (without or alignments):
+        raise typer.BadParameter("test files are for --without PART or --alignments", param_hint="--source")
+    set_up(threads, device)
+    say = say_nothing if quiet else say_on_stderr
+    if files:
+        from regard.runs.align import aligned_lines
+        from regard.runs.device import best_device
+        from regard.runs.without import compare_without, comparison_lines
+        from regard.translator import load
+
+        assert source is not None and target is not None
+        translator = load(subject, best_device(device))
+        if not without:
+            for line in aligned_lines(translator, source, target, align_by, say=say):
+                typer.echo(line)
+            return
+        rows = list(compare_without(translator, without, source, target, metrics=metric or (), say=say))
+        for line in [dumps([row.to_json() for row in rows])] if as_json else comparison_lines(rows):
+            typer.echo(line)
+        return
+
+    from regard.runs.inspect import Wishes, inspect
+
+    wishes = Wishes(
+        ledger=ledger,
+        sizes=sizes,
+        value=tuple(value or ()),
+        backward=backward,
+        alignments=alignments,
+        align_by=align_by,
+        depth=depth,
+        html=html,
+        as_json=as_json,
+        width=get_terminal_size().columns if sys.stdout.isatty() else None,
+    )
+    for line in inspect(subject, text, wishes, translation=translation, beam=beam, tag=tag, device=device, say=say):
+        typer.echo(line)

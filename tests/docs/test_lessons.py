@@ -1,0 +1,57 @@
+"""The lessons run as they stand and print what they say, in both languages alike."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+import torch
+
+LESSONS = Path(__file__).parents[2] / "docs" / "lessons"
+PAGES = sorted(LESSONS.glob("*/*.md"))
+BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n.*?```\n)?", flags=re.DOTALL)
+
+
+def rendered(page: Path) -> str:
+    """The page with what each of its blocks prints below it, run one after the other."""
+    names: dict[str, object] = {"__name__": page.stem}
+
+    def run(found: re.Match[str]) -> str:
+        code, printed = found[1], io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(code, page.name, "exec"), names)
+        text = "".join(f"{line.rstrip()}\n" for line in printed.getvalue().rstrip("\n").split("\n"))
+        return f"```python\n{code}```\n" + (f"\n```text\n{text}```\n" if text.strip() else "")
+
+    with torch.random.fork_rng():
+        return BLOCK.sub(run, page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
+def test_a_lesson_prints_what_it_claims(page: Path) -> None:
+    assert rendered(page) == page.read_text(encoding="utf-8"), "run: python tests/docs/test_lessons.py"
+
+
+def test_both_languages_teach_the_same() -> None:
+    names = {folder: [page.name for page in sorted((LESSONS / folder).glob("*.md"))] for folder in ("en", "zh")}
+    assert names["en"] == names["zh"] != []
+    for name in names["en"]:
+        blocks = [
+            re.findall(
+                r"```(?:python|text)\n(.*?)```", (LESSONS / folder / name).read_text(encoding="utf-8"), re.DOTALL
+            )
+            for folder in ("en", "zh")
+        ]
+        assert [_without_comments(block) for block in blocks[0]] == [_without_comments(block) for block in blocks[1]]
+
+
+def _without_comments(code: str) -> str:
+    return re.sub(r" *#.*", "", code)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(rendered(page), encoding="utf-8", newline="\n")
