@@ -34,7 +34,7 @@ def model(positions: Any = None, seed: int = 7) -> Transformer:
     made = build(spec).eval()
     with torch.no_grad():  # random weights say nearly the same everywhere: make them say something
         made.output.weight *= 4.0
-        made.output.bias[EOS] = 1.0
+        made.output.bias[EOS] = 4.0
     return made
 
 
@@ -84,12 +84,12 @@ def assert_same(ours: list[Hypothesis], theirs: list[Hypothesis]) -> None:
 @pytest.mark.parametrize("beam", [1, 5])
 def test_cached_is_recomputed(positions: Any, beam: int) -> None:
     inner = model(positions)
-    options = SearchOptions(beam=beam, nbest=beam, max_length=13)
-    texts = sources(17)
+    options = SearchOptions(beam=beam, nbest=beam, max_length=13, no_repeat=1)
+    texts = sources(11)
     cached = generate_all(inner, texts, options, batch_tokens=200)
     for ours, theirs in zip(cached, generate_all(Recomputing(inner), texts, options, batch_tokens=200), strict=True):
         assert_same(ours, theirs)
-    assert len({len(found[0].ids) for found in cached}) > 3  # they finish at different times
+    assert len({len(found[0].ids) for found in cached}) > 1  # they finish at different times
 
 
 def in_batchings(num_sentences: int, num_batchings: int, beam: int) -> None:
@@ -113,7 +113,7 @@ def in_batchings(num_sentences: int, num_batchings: int, beam: int) -> None:
 
 @pytest.mark.parametrize("beam", [1, 5])
 def test_mates_and_padding_change_nothing(beam: int) -> None:
-    in_batchings(29, 2, beam)
+    in_batchings(13, 2, beam)
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_1000_sentences_in_20_batchings(beam: int) -> None:
 
 @pytest.mark.parametrize("batch_tokens", [1, 64, 4096])
 def test_reported_scores_are_the_forced_ones(batch_tokens: int) -> None:
-    inner, texts = model(), sources(19, seed=11)
+    inner, texts = model(), sources(11, seed=11)
     options = SearchOptions(beam=5, nbest=5, max_length=9)
     for text, found in zip(texts, generate_all(inner, texts, options, batch_tokens=batch_tokens), strict=True):
         again = force(

@@ -70,7 +70,7 @@ def test_a_time_limit_ends_well_and_says_how_to_go_on(place: Path) -> None:
 def test_a_reader_that_leaves_is_no_noise(place: Path) -> None:
     Path("many").write_text("12\n" * 5000)
     running = subprocess.Popen(
-        [*COMMAND, "translate", "model", "-q", "-i", "many", "-b", "1", "--max-len", "1"],
+        [*COMMAND, "translate", "model", "-i", "many", "-b", "1", "--max-len", "1", "-q"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -5,8 +5,11 @@ from __future__ import annotations
 import torch
 
 from regard.data import train_exact, train_sentencepiece
-from regard.protocols import EOS, UNK
-from regard.translation.unknown import known_by
+from regard.data.tokenizers.base import TextTokenizer
+from regard.protocols import UNK
+from regard.translation import Request, Source, read
+from regard.translation.unknown import known_by, spelled_source, surfaces
+from regard.translation.words import word_spans
 
 WORDS = train_exact("word", ["the dog runs fast"])
 LETTERS = train_exact("char", ["the dog"])
@@ -16,36 +19,44 @@ def looks(*places: int, width: int) -> torch.Tensor:
     return torch.eye(width)[list(places)]
 
 
+def read_by(tokenizer: TextTokenizer, text: str) -> Source:
+    return read(Request(text), tokenizer, 99)
+
+
 def test_a_word_becomes_what_the_dictionary_has_or_a_copy() -> None:
-    text = "the  Mississippi runs"  # two spaces: an empty word, which is no word of an alignment
-    source = [*WORDS.encode(text), EOS]
-    assert source.count(UNK) == 2 if "" not in WORDS.encode("") else True
+    source = read_by(WORDS, "the  Mississippi runs")  # two spaces: an empty word to the tokenizer, none to a reader
+    assert source.unknown == 2 and len(source.ids) == 5
     target = [UNK, 7, UNK]
-    attention = looks(2, 0, 0, width=len(source))
-    found = known_by(attention, target, source, text, WORDS, {"the": "der"}, whole_words=True)
+    found = known_by(looks(2, 0, 0, width=5), target, source, WORDS, {"the": "der"}, whole_words=True)
     assert found == ["Mississippi", "der"]
-    assert WORDS.fill([UNK, 5, UNK], found).startswith("Mississippi ")
+    assert WORDS.fill([UNK, 4, UNK], found) == "Mississippi dog der"
+    assert word_spans(spelled_source(WORDS, source)) == [[0], [2], [3]]
 
 
 def test_letters_come_from_the_unknown_letter_looked_at_most() -> None:
-    text = "thé dög"
-    source = [*LETTERS.encode(text), EOS]
+    source = read_by(LETTERS, "thé dög")
     attention = torch.tensor([[0.5, 0.0, 0.1, 0.0, 0.0, 0.2, 0.0, 0.2], [0.5, 0.0, 0.2, 0.0, 0.0, 0.1, 0.0, 0.2]])
-    assert known_by(attention, [UNK, UNK], source, text, LETTERS, {}, whole_words=False) == ["ö", "é"]
-    known = [*LETTERS.encode("the"), EOS]
-    assert known_by(attention[:1, :4], [UNK], known, "the", LETTERS, {"t": "T"}, whole_words=False) == ["T"]
+    assert known_by(attention, [UNK, UNK], source, LETTERS, {}, whole_words=False) == ["ö", "é"]
+    known = read_by(LETTERS, "the")
+    assert known_by(attention[:1, :4], [UNK], known, LETTERS, {"t": "T"}, whole_words=False) == ["T"]
 
 
 def test_runs_of_unknown_letters_in_subwords() -> None:
     subwords = train_sentencepiece(["the dog runs"] * 9, vocab_size=30, exact_size=False, byte_fallback=False).tokenizer
-    text = "the 水火 dog"
-    source = [*subwords.encode(text), EOS]
-    place = source.index(UNK)
-    found = known_by(looks(place, width=len(source)), [UNK], source, text, subwords, {}, whole_words=False)
-    assert found == ["水火"]
-    assert subwords.fill(source, found) == text
+    source = read_by(subwords, "the 水火 dog 土")
+    places = [place for place, token in enumerate(source.ids) if token == UNK]
+    attention = looks(*places, width=len(source.ids))
+    found = known_by(attention, [UNK, UNK], source, subwords, {}, whole_words=False)
+    assert found == ["水火", "土"]
+    assert subwords.fill(source.ids, found) == source.text
+    assert len(word_spans(spelled_source(subwords, source))) == 4
+
+
+def test_a_text_that_was_cut_is_read_as_far_as_it_goes() -> None:
+    source = read(Request("thé dög"), LETTERS, 3)
+    assert surfaces(LETTERS, source)[:3] == ["t", "h", "é"]
 
 
 def test_nothing_to_look_at_gives_nothing() -> None:
-    assert known_by(torch.zeros(1, 1), [UNK], [EOS], "", WORDS, {}, whole_words=True) == [""]
-    assert known_by(torch.zeros(1, 1), [UNK], [EOS], "", LETTERS, {}, whole_words=False) == [""]
+    for tokenizer, whole in ((WORDS, True), (LETTERS, False)):
+        assert known_by(torch.zeros(1, 1), [UNK], read_by(tokenizer, ""), tokenizer, {}, whole_words=whole) == [""]
