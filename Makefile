@@ -11,7 +11,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[demo,plot,hf,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[demo,plot,hf,signals,track,dev]'
 	touch $(STAMP)
 
 demo: setup

@@ -27,7 +27,7 @@ source = "x.src"
 target = "x.tgt"
 [tokenizer]
 vocab_size = 8000
-max_lines = 200000
+max_training_lines = 200000
 [model]
 preset = "tiny"
 [training]

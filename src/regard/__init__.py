@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.models import Transformer, TransformerSpec, build
     from regard.runs.train import train
+    from regard.signals.estimator import TransformerClassifier
     from regard.translator import Translator, load
     from regard.verification import verify
 
@@ -16,6 +17,7 @@ __version__ = "0.1.0"
 _HOME = {
     "build": "regard.models",
     "Transformer": "regard.models",
+    "TransformerClassifier": "regard.signals.estimator",
     "TransformerSpec": "regard.models",
     "train": "regard.runs.train",
     "load": "regard.translator",
@@ -23,7 +25,17 @@ _HOME = {
     "verify": "regard.verification",
 }
 
-__all__ = ["Transformer", "TransformerSpec", "Translator", "__version__", "build", "load", "train", "verify"]
+__all__ = [
+    "Transformer",
+    "TransformerClassifier",
+    "TransformerSpec",
+    "Translator",
+    "__version__",
+    "build",
+    "load",
+    "train",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

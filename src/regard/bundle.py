@@ -14,12 +14,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from regard.data import TextTokenizer, load_tokenizer
 from regard.errors import DamagedError, FolderError, RecipeError
@@ -31,6 +32,8 @@ from regard.training import load_tensors, tensor_bytes
 FORMAT_VERSION = 1
 MODEL = "model"
 """The folder, inside a run folder, where the finished model is."""
+
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _CONFIG, _WEIGHTS, _CARD = "config.json", "model.safetensors", "README.md"
 
@@ -99,10 +102,10 @@ def load_bundle(folder: str | Path, device: str | torch.device = "cpu") -> Bundl
         FolderError: there is no model.
         DamagedError: a file is not what was sealed, or files do not belong together; the message names it.
     """
-    folder = _model_folder(Path(folder))
+    folder = model_folder(folder)
     sealed = open_sealed(folder)
     about = _description(sealed)
-    model = _load_model(about.spec, sealed.read(_WEIGHTS), folder)
+    model = with_weights(lambda: build(about.spec), sealed.read(_WEIGHTS), folder)
     return Bundle(model.to(device).eval(), about.source_tokenizer, about.target_tokenizer, about.recipe)
 
 
@@ -130,16 +133,18 @@ def describe_bundle(folder: str | Path) -> Description:
         FolderError: there is no model.
         DamagedError: a file is not what was sealed, or files do not belong together; the message names it.
     """
-    return _description(open_sealed(_model_folder(Path(folder))))
+    return _description(open_sealed(model_folder(folder)))
 
 
 def _description(sealed: Sealed) -> Description:
     path = sealed.folder / _CONFIG
     try:
         config = json.loads(sealed.read(_CONFIG))
-        version = config["format_version"]
-        if version != FORMAT_VERSION:
-            raise FolderError(f"{path} has format_version {version!r}, and this Regard reads {FORMAT_VERSION}")
+        check_version(config, path)
+        if "classes" in config:
+            raise FolderError(
+                f"{sealed.folder} holds a classifier of signals: `regard classify` uses it, and load_classifier"
+            )
         spec = spec_from_dict(config["spec"])
         source, target = read_tokenizers(sealed, config["tokenizers"])
         recipe = dict(config["recipe"])
@@ -185,7 +190,13 @@ def read_tokenizers(sealed: Sealed, config: Mapping[str, Mapping[str, str]]) -> 
     return made[f"{config['source']['files']}."], made[f"{config['target']['files']}."]
 
 
-def _model_folder(folder: Path) -> Path:
+def model_folder(folder: str | Path) -> Path:
+    """Return ``folder`` if it is that of a model, or the folder of the model inside if it is that of a run.
+
+    Raises:
+        FolderError: there is no model.
+    """
+    folder = Path(folder)
     if not folder.is_dir():
         raise FolderError(f"there is no model folder {folder}")
     if (folder / _CONFIG).is_file():
@@ -197,15 +208,40 @@ def _model_folder(folder: Path) -> Path:
     raise FolderError(f"{folder} is not a model folder: it holds no {_CONFIG}")
 
 
-def _load_model(spec: TransformerSpec, weights: bytes, folder: Path) -> Transformer:
+def is_classifier(folder: str | Path) -> bool:
+    """Whether a model or run folder holds a classifier of signals; False too for what cannot be read."""
+    try:
+        return "classes" in json.loads((model_folder(folder) / _CONFIG).read_bytes())
+    except (FolderError, OSError, ValueError, TypeError):
+        return False
+
+
+def check_version(config: Mapping[str, Any], path: Path) -> None:
+    """Refuse a ``config.json`` of a format that this version does not read."""
+    version = config["format_version"]
+    if version != FORMAT_VERSION:
+        raise FolderError(f"{path} has format_version {version!r}, and this Regard reads {FORMAT_VERSION}")
+
+
+def with_weights(make: Callable[[], ModuleT], weights: bytes, folder: Path) -> ModuleT:
+    """Return the module that ``make`` gives, with stored weights.
+
+    Args:
+        make: builds it; its first weights are overwritten, and nobody's random draws move.
+        weights: a file of safetensors.
+        folder: where they come from, for messages.
+
+    Raises:
+        DamagedError: they are not those of such a module.
+    """
     with torch.device("meta"):  # shapes without memory: a spec that asks for more than the file holds ends here
-        wanted = sum(parameter.nbytes for parameter in build(spec).parameters())
+        wanted = sum(parameter.nbytes for parameter in make().parameters())
     if wanted > 2 * len(weights):  # weights stored in half precision are half as large
         raise DamagedError(
             f"{folder}: the model of {_CONFIG} needs {wanted:,} bytes, and {_WEIGHTS} has {len(weights):,}"
         )
-    with torch.random.fork_rng(devices=[]):  # the first weights are drawn, then overwritten: nobody's draws may move
-        model = build(spec)
+    with torch.random.fork_rng(devices=[]):
+        model = make()
     try:
         load_tensors(model, weights)
     except FolderError as error:

@@ -10,8 +10,11 @@ from pathlib import Path
 from regard.data import FilterOptions, NoiseOptions, TokenizerOptions
 from regard.evaluation import EvaluationOptions
 from regard.generation import SearchOptions
-from regard.models import Dropout, TransformerSpec
+from regard.models import ClassifierSpec, Dropout, TransformerSpec
 from regard.runs.recipe import Corpus, DataOptions
+from regard.runs.signal_recipe import SignalData
+from regard.signals.augmentation import AugmentOptions
+from regard.signals.synthetic import Modulations, Tones
 from regard.training import TrainingOptions
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "recipe.md"
@@ -27,11 +30,25 @@ TABLES = {
     "[generation]": SearchOptions,
     "[evaluation]": EvaluationOptions,
 }
+SIGNAL_TABLES = {
+    "[data] of signals": SignalData,
+    "[data.augment]": AugmentOptions,
+    "[data.tones]": Tones,
+    "[data.modulations]": Modulations,
+    "[model] of signals": ClassifierSpec,
+}
 HEAD = """# Every key of a recipe
 
 A recipe is a TOML file of these tables. Whatever is left out has the default given here, or one that fits the size of
 the text, as `regard train` then says. `[model]` also takes `preset`: `tiny`, `small`, `base` or `big`; the defaults
 below are those of `base`.
+
+"""
+SIGNALS = """# Recipes of signals
+
+With `kind = "signals"` in `[data]` a recipe trains a classifier of sequences of numbers. It has the tables below and
+`[training]`, where `max_tokens` and `max_sentences` have no meaning, `metric` is `loss`, `accuracy`,
+`balanced_accuracy` or `macro_f1`, and what is left out fits the number of cases.
 
 """
 
@@ -55,11 +72,12 @@ def default(item: Field) -> str:
 
 def page() -> str:
     text = HEAD
-    for title, options in TABLES.items():
+    for title, options in {**TABLES, **SIGNAL_TABLES}.items():
+        text += SIGNALS if options is SignalData else ""
         words = described(options)
         text += f"## `{title}`\n\n| key | default | what |\n|---|---|---|\n"
         for item in fields(options):
-            if title == "[model]" and item.name in ("source_vocab", "target_vocab"):
+            if item.name in ("source_vocab", "target_vocab", "num_classes", "num_features"):
                 continue
             assert item.name in words, f"{options.__name__}.{item.name} is not described"
             text += f"| `{item.name}` | {default(item)} | {words[item.name]} |\n"

@@ -16,8 +16,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import ablate, average, demo, doctor, evaluate, inspect, reseal, score, train, translate, verify
-from regard.errors import RegardError
+from regard.cli import (
+    ablate,
+    average,
+    classify,
+    demo,
+    doctor,
+    evaluate,
+    inspect,
+    reseal,
+    score,
+    train,
+    translate,
+    verify,
+)
+from regard.errors import InterruptedRun, RegardError
 
 app = typer.Typer(
     add_completion=False,
@@ -32,6 +45,7 @@ app = typer.Typer(
 for verb in (
     train.train,
     translate.translate,
+    classify.classify,
     evaluate.evaluate,
     score.score,
     inspect.inspect,
@@ -71,7 +85,8 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except RegardError as error:
         _trace(arguments)
-        _say(str(error))
+        if not (isinstance(error, InterruptedRun) and os.environ.get("RANK", "0") != "0"):  # the first process says it
+            _say(str(error))
         return error.exit_code
     except OSError as error:  # a full disk, a folder without the right to write
         _trace(arguments)
@@ -102,7 +117,7 @@ def root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Encoder-decoder Transformers: train them on pairs of text, use them, measure them."""
+    """Transformers: train them on pairs of text or on signals, use them, measure them."""
 
 
 def _say(message: str) -> None:

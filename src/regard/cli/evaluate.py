@@ -45,6 +45,19 @@ def evaluate(
         bool | None, typer.Option("--lowercase/--cased", help="Compare without case.", show_default=False)
     ] = None,
     beam: Beam = None,
+    signals: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labelled signals, for a classifier.", show_default=False)
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Tell accuracies apart by it; may be repeated.", show_default=False),
+    ] = None,
+    ceiling: Annotated[
+        bool, typer.Option("--ceiling", help="Also the best possible, for generated signals.", show_default=False)
+    ] = False,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Pictures of a classifier's results.", show_default=False)
+    ] = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Add 95 % intervals.", show_default=False)] = False,
     significance: Annotated[
         str, typer.Option("--test", metavar="bootstrap|randomisation", help="How a difference is tested.")
@@ -65,7 +78,34 @@ def evaluate(
     first: p is how likely a difference like theirs is by chance.
     """
     given = one_or_more_models(systems, model_options)
+    from regard.bundle import is_classifier
     from regard.cli.machine import set_up
+
+    of_text = {"--source": source, "--reference": reference, "--pairs": pairs, "--metric": metric, "--beam": beam}
+    of_signals = {"--signals": signals, "--group": group, "--ceiling": ceiling, "--plots": plots}
+    classifies = is_classifier(given[0])
+    for flag, value in (of_text if classifies else of_signals).items():
+        if value:
+            kind = "a classifier of signals" if classifies else "a model of text"
+            raise typer.BadParameter(f"{given[0]} is {kind}, where it has no meaning", param_hint=flag)
+    if classifies:
+        if len(given) > 1:
+            raise typer.BadParameter("classifiers are measured one at a time", param_hint="MODEL")
+        from regard.runs.evaluate_classifier import evaluate_classifier
+
+        set_up(threads, device)
+        measured = evaluate_classifier(
+            given[0],
+            signals=signals,
+            groups=tuple(group or ()),
+            data=data,
+            ceiling=ceiling,
+            plots=plots,
+            device=device,
+        )
+        for line in [measured.report.to_json()] if json else measured.lines():
+            typer.echo(line)
+        return
     from regard.runs.evaluate import evaluate as run
     from regard.runs.prepare import say_nothing, say_on_stderr
 

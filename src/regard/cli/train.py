@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -52,13 +56,46 @@ def train(
     dump: Annotated[
         bool, typer.Option("--dump", "--dump-config", help="Print the recipe in effect, and stop.", show_default=False)
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what the training would be and take, and stop.", show_default=False)
+    ] = False,
+    lr_range: Annotated[
+        bool, typer.Option("--lr-range", help="Try 100 learning rates, suggest one, and stop.", show_default=False)
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --lr-range: draw its curve.", show_default=False)
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Show where a failed update of a run breaks, and stop.", show_default=False),
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write curves to RUN/tensorboard.", show_default=False)
+    ] = False,
 ) -> None:
     """Train a model from files or a recipe.
 
-    The text is given as two files, as a file of pairs, or by a recipe. The same command goes on with a stopped run.
+    The text is given as two files, as a file of pairs, or by a recipe; signals by a recipe that says
+    ``kind = "signals"`` in ``[data]``. The same command goes on with a stopped run.
     """
+    quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
+    if recipe is not None and _is_of_signals(recipe):
+        said = {"--source": source, "--target": target, "--pairs": pairs, "--valid": valid, "--preset": preset}
+        said |= {"--valid-pairs": valid_pairs, "--init": init}
+        if strange := [flag for flag, value in said.items() if value is not None]:
+            raise typer.BadParameter(
+                f"{recipe} is of signals, where {strange[0]} has no meaning", param_hint=strange[0]
+            )
+        limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
+        _train_on_signals(recipe, limits, out=out, data=data, device=device, threads=threads, quiet=quiet, dump=dump)
+        return
     if valid is not None and valid_pairs is not None:
         raise typer.BadParameter("give --valid or --valid-pairs, not both", param_hint="--valid")
+    if plot is not None and not lr_range:
+        raise typer.BadParameter("goes with --lr-range", param_hint="--plot")
+    if replay is not None:
+        _replay(replay, threads, device)
+        return
     validation = valid or ((valid_pairs,) if valid_pairs else ())
     from regard.runs.plan import plan
 
@@ -91,6 +128,18 @@ def train(
     from regard.runs.train import train as run
 
     set_up(threads, device)
+    if dry_run:
+        from regard.runs.dry_run import dry_run as rehearse
+
+        for part in rehearse(asked, device=device, say=partial(_say, quiet=quiet)):
+            typer.echo(part)
+        return
+    if lr_range:
+        from regard.runs.rate_test import rate_test
+
+        for line in rate_test(asked, picture=plot, device=device, say=partial(_say, quiet=quiet)):
+            typer.echo(line)
+        return
     run(
         recipe,
         source=source,
@@ -107,7 +156,50 @@ def train(
         init=init,
         device=device,
         quiet=quiet,
+        tensorboard=tensorboard,
     )
+
+
+def _replay(path: Path, threads: int | None, device: str) -> None:
+    from regard.cli.machine import set_up
+    from regard.runs.replay import replay_failure
+
+    set_up(threads, device)
+    for line in replay_failure(path, device=device):
+        typer.echo(line)
+
+
+def _is_of_signals(recipe: Path) -> bool:
+    """Whether a recipe is of signals, found out without loading what reads recipes; a mistake is for others to tell."""
+    try:
+        data = tomllib.loads(recipe.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")).get("data")
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and data.get("kind") == "signals"
+
+
+def _train_on_signals(
+    recipe: Path,
+    limits: Mapping[str, int | float | None],
+    *,
+    out: Path | None,
+    data: Path | None,
+    device: str,
+    threads: int | None,
+    quiet: bool,
+    dump: bool,
+) -> None:
+    from regard.runs.train_classifier import effective_recipe, train_classifier
+
+    if dump:
+        from regard.runs.signal_recipe import dump_signals
+
+        typer.echo(dump_signals(effective_recipe(recipe, data=data, limits=limits).recipe), nl=False)
+        return
+    from regard.cli.machine import set_up
+
+    set_up(threads, device)
+    train_classifier(recipe, limits=limits, out=out, data=data, device=device, quiet=quiet)
 
 
 def _say(sentence: str, quiet: bool) -> None:

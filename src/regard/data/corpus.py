@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from regard.data.tokenizers.base import TextTokenizer
 from regard.errors import DataError
 
 _VERSION = 2
+_COUNTED = 1 << 22  # ids counted at a time: NumPy makes 64 bits of each
 
 
 class EncodedCorpus:
@@ -71,6 +72,18 @@ class EncodedCorpus:
         """Return the text of an example."""
         row = int(self._columns["rows"][example])
         return self.raw.source(row), self.raw.target(row)
+
+    def source_hashes(self) -> npt.NDArray[np.uint64]:
+        """Return 64 bits of the source line of each example, equal for equal lines."""
+        return np.asarray(self.raw.source_hash[self._columns["rows"]])
+
+    def counts(self, side: Literal["source", "target"]) -> npt.NDArray[np.int64]:
+        """Return how often each id of the vocabulary of ``side`` occurs."""
+        ids, size = self._columns[side], len(self.source_tokenizer if side == "source" else self.target_tokenizer)
+        found = np.zeros(size, dtype=np.int64)
+        for start in range(0, len(ids), _COUNTED):
+            found += np.bincount(ids[start : start + _COUNTED], minlength=size)
+        return found
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Return how many times an epoch sees each example, on average: the weight of its corpus."""

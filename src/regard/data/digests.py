@@ -23,9 +23,9 @@ class Digests:
         self._path = path
         self._known: dict[str, str] = {}
         self._seen: dict[str, str] = {}
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, TypeError, AttributeError):  # whatever a damaged one may hold
             known = json.loads(path.read_text(encoding="utf-8"))
-            self._known = {key: str(bytes.fromhex(value).hex()) for key, value in known.items()}
+            self._known = {key: bytes.fromhex(value).hex() for key, value in known.items()}
 
     def of(self, path: Path) -> bytes:
         """Return the digest of the content of ``path``.

@@ -60,11 +60,13 @@ def hold_out(
     """
     rows = np.arange(len(raw), dtype=np.int64) if rows is None else rows
     hashes = raw.source_hash[rows]
-    distinct = np.unique(hashes)
-    wanted = min(max(round(share * len(distinct)), at_least), at_most, len(distinct) // _MOST)
+    ordered = np.sort(hashes)  # numpy's own `unique` takes a minute for ten million
+    is_first = np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])
+    distinct = int(np.count_nonzero(is_first))
+    wanted = min(max(round(share * distinct), at_least), at_most, distinct // _MOST)
     if wanted < 1:
         raise DataError(
-            f"{len(distinct)} distinct source lines are too few to hold some out for validation; give validation files"
+            f"{distinct} distinct source lines are too few to hold some out for validation; give validation files"
         )
-    held_out = hashes < distinct[wanted]
+    held_out = hashes < ordered[np.flatnonzero(is_first)[wanted]]
     return Split(rows[~held_out], rows[held_out], wanted)

@@ -1,5 +1,6 @@
-"""How good outputs are: BLEU, chrF, TER, error rates, their intervals, and whether two systems differ."""
+"""How good outputs are: BLEU, chrF, TER, error rates, their intervals, whether two systems differ; and classes."""
 
+from regard.evaluation.classification import ClassificationReport, classification_report
 from regard.evaluation.edit import LineErrorRate, TokenErrorRate, edit_distance
 from regard.evaluation.likeness import likeness
 from regard.evaluation.metric import Metric, measure
@@ -12,6 +13,7 @@ from regard.evaluation.worst import Line, worst
 __all__ = [
     "Bleu",
     "ChrF",
+    "ClassificationReport",
     "EvaluationOptions",
     "ExactMatch",
     "Figure",
@@ -22,6 +24,7 @@ __all__ = [
     "Ter",
     "TokenErrorRate",
     "bootstrap_interval",
+    "classification_report",
     "compare",
     "edit_distance",
     "evaluate",

@@ -86,8 +86,8 @@ def force(
     for row, hypothesis in enumerate(hypotheses):
         attention_TS = attention_BTS[row, : hypothesis.length, : lengths[row]]
         if penalty:
-            cost = coverage_cost(attention_TS.cpu().double().numpy().sum(axis=0), penalty)
-            hypothesis = replace(hypothesis, score=hypothesis.score + float(cost))
+            looked_1S = attention_TS.cpu().double().numpy().sum(axis=0, keepdims=True)
+            hypothesis = replace(hypothesis, score=hypothesis.score + float(coverage_cost(looked_1S, penalty)[0]))
         found.append(Forced(hypothesis, attention_TS))
     return found
 

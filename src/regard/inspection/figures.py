@@ -138,6 +138,20 @@ def learning_curves(events: Iterable[Mapping[str, Any]], *, title: str = "") -> 
     return figure
 
 
+def range_curve(rates: Sequence[float], losses: Sequence[float], suggested: float | None = None) -> Figure:
+    """Return the losses of a learning-rate range test over their rates, and the suggested rate as a line."""
+    with _canvas(6, 3.6) as (figure, new):
+        axes = new(1, 1, 1)
+        axes.plot(rates, losses, color=COLOURS[0])
+        axes.set_xscale("log")
+        axes.set_xlabel("learning rate")
+        axes.set_ylabel("loss per token")
+        if suggested is not None:
+            axes.axvline(suggested, color=COLOURS[1], linestyle=DASHES[1], label=f"suggested: {suggested:.1e}")
+            axes.legend()
+    return figure
+
+
 def rate_curves(schedules: Mapping[str, Callable[[int], float]], updates: int, *, title: str = "") -> Figure:
     """Return learning rates over ``updates`` steps, one line per named schedule (step from 1 → rate)."""
     steps = range(1, updates + 1, max(1, updates // 1000))
@@ -229,6 +243,56 @@ def image_bytes(figure: Figure) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png")
     return file.getvalue()
+
+
+def calibration(bins: Sequence[tuple[float, float, int]], *, title: str = "") -> Figure:
+    """Return accuracy over confidence, both in percent; the area of a point is its share of the cases.
+
+    Args:
+        bins: (mean confidence, accuracy, cases) of each bin.
+        title: above it.
+    """
+    most = max((cases for _, _, cases in bins), default=1)
+    with _canvas(4.4, 4.2) as (figure, new):
+        axes = new(1, 1, 1)
+        axes.plot([0, 100], [0, 100], color="0.6", linestyle=DASHES[1], linewidth=1, label="as sure as right")
+        confidence, accuracy = [bin[0] for bin in bins], [bin[1] for bin in bins]
+        axes.plot(confidence, accuracy, color=COLOURS[0], linewidth=1)
+        axes.scatter(confidence, accuracy, s=[8 + 120 * bin[2] / most for bin in bins], color=COLOURS[0], alpha=0.7)
+        axes.set_xlim(0, 101)
+        axes.set_ylim(0, 101)
+        axes.set_xlabel("confidence (%)")
+        axes.set_ylabel("accuracy (%)")
+        axes.set_title(title)
+        axes.legend()
+    return figure
+
+
+def accuracy_by_group(column: str, curves: Mapping[str, Mapping[str, float]], *, title: str = "") -> Figure:
+    """Return accuracy in percent over the groups of a column, a line per system; numbers stand at their distances.
+
+    Args:
+        column: what the groups are groups of, such as ``snr``.
+        curves: name of a system -> group -> accuracy.
+        title: above it.
+    """
+    names = list(dict.fromkeys(group for curve in curves.values() for group in curve))
+    try:
+        places = {name: float(name) for name in names}
+    except ValueError:
+        places = {name: float(place) for place, name in enumerate(names)}
+    with _canvas(5.6, 3.8) as (figure, new):
+        axes = new(1, 1, 1)
+        for (name, curve), colour, dash in zip(curves.items(), cycle(COLOURS), cycle(DASHES), strict=False):
+            points = sorted((places[group], accuracy) for group, accuracy in curve.items())
+            axes.plot(*zip(*points, strict=True), color=colour, linestyle=dash, marker="o", ms=4, label=name)
+        axes.set_xticks(list(places.values()), names)
+        axes.set_ylim(0, 102)
+        axes.set_xlabel(column)
+        axes.set_ylabel("accuracy (%)")
+        axes.set_title(title)
+        axes.legend()
+    return figure
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from regard.models.seq2seq import Transformer
 from regard.models.specs import ClassifierSpec, TransformerSpec, preset
 from regard.nn import (
     AttentionReadout,
+    Convolutions,
     Decoder,
     DecoderLayer,
     Embedding,
@@ -39,6 +40,8 @@ from regard.nn import (
     Rotary,
     Sinusoidal,
     TokenTable,
+    Windows,
+    num_windows,
 )
 from regard.protocols import PAD
 
@@ -100,13 +103,21 @@ def build(
 
 def build_classifier(spec: ClassifierSpec) -> SequenceClassifier:
     """Return a freshly initialised classifier; weights come from torch's global generator."""
-    vectors: nn.Module = FrameMap(spec.num_features, spec.d_model, scaled=spec.scale_embeddings)
-    places = spec.max_len
+    fronts: list[nn.Module] = []
+    width, places = spec.num_features, spec.max_len
+    if spec.convolutions:
+        fronts.append(Convolutions(width, spec.d_model, layers=spec.convolutions, kernel=spec.kernel))
+        width = spec.d_model
+    if (spec.window, spec.stride) != (1, 1):
+        fronts.append(Windows(spec.window, spec.stride))
+        width, places = width * spec.window, num_windows(places, spec.window, spec.stride)
+    vectors: nn.Module = FrameMap(width, spec.d_model, scaled=spec.scale_embeddings)
     if spec.readout == "cls":
         vectors, places = LeadingToken(vectors, spec.d_model), places + 1
     side = _Side(spec, places, bidirectional=True)
     model = SequenceClassifier(
         spec=spec,
+        fronts=fronts,
         embedding=side.embedding(vectors),
         encoder=Encoder(side.encoder_layer, spec.layers, final_norm=_norm(spec) if spec.final_norm else None),
         readout=_readout(spec),

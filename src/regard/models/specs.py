@@ -185,6 +185,10 @@ class ClassifierSpec:
         layers: Layers of the encoder.
         positions: How places are told to the model.
         max_len: Most frames in a sequence.
+        convolutions: Layers of convolution over time before the embedding.
+        kernel: Frames that a convolution makes one frame from, an odd number.
+        window: Frames that are embedded together.
+        stride: Frames from one window to the next.
         readout: ``mean`` of the real frames, ``cls`` (a trained token in front), ``last`` real frame, or ``attention``.
         norm: ``layer`` or ``rms``.
         norm_eps: Added to the variance.
@@ -207,6 +211,10 @@ class ClassifierSpec:
     layers: int = 2
     positions: Positions = field(default_factory=Sinusoidal)
     max_len: int = 1024
+    convolutions: int = 0
+    kernel: int = 5
+    window: int = 1
+    stride: int = 1
     readout: Literal["mean", "cls", "last", "attention"] = "mean"
     norm: Literal["layer", "rms"] = "layer"
     norm_eps: float = 1e-5
@@ -221,7 +229,12 @@ class ClassifierSpec:
     dropout: Dropout = field(default_factory=Dropout)
 
     def __post_init__(self) -> None:
-        _check_ranges(self, {"num_classes": LARGEST, "num_features": LARGEST, "layers": 1000})
+        sizes = {"num_classes": LARGEST, "num_features": LARGEST, "layers": 1000}
+        _check_ranges(self, {**sizes, "kernel": LARGEST, "window": LARGEST, "stride": LARGEST})
+        if not 0 <= self.convolutions <= 1000:
+            raise RecipeError(f"model.convolutions must be between 0 and 1,000, but is {self.convolutions}")
+        if self.kernel % 2 == 0:
+            raise RecipeError(f"model.kernel must be odd, so that frames stay where they are, but is {self.kernel}")
 
 
 def _check_ranges(spec: TransformerSpec | ClassifierSpec, further: Mapping[str, int]) -> None:

@@ -5,6 +5,7 @@ from regard.nn.cache import KeysValues, KeyValueCache, Readers
 from regard.nn.dropout import Dropout, drop
 from regard.nn.embedding import Embedding, FrameMap, LeadingToken, TokenTable
 from regard.nn.feed_forward import FeedForward, GatedFeedForward
+from regard.nn.fronts import Convolutions, Windows, num_windows
 from regard.nn.layers import DecoderLayer, EncoderLayer
 from regard.nn.masks import (
     EVERYTHING,
@@ -23,6 +24,7 @@ from regard.nn.stacks import Decoder, Encoder
 __all__ = [
     "EVERYTHING",
     "AttentionReadout",
+    "Convolutions",
     "Decoder",
     "DecoderLayer",
     "Dropout",
@@ -50,6 +52,7 @@ __all__ = [
     "Sinusoidal",
     "TokenTable",
     "Visibility",
+    "Windows",
     "attend",
     "attend_plain",
     "causal_mask",
@@ -57,6 +60,7 @@ __all__ = [
     "combine",
     "drop",
     "lengths_from_ids",
+    "num_windows",
     "padding_mask",
     "sinusoidal_table",
 ]

@@ -23,7 +23,7 @@ from regard.nn.masks import EVERYTHING, Offset, Visibility, causal_mask, combine
 from regard.nn.positions import Positions
 
 SHORT = 32
-"""On a CPU, up to this many keys two plain products and their gradients beat the fused kernel and its own."""
+"""On a CPU, up to this many keys two plain products and their gradients beat the fused kernel, except for one query."""
 
 
 def attend_plain(
@@ -80,7 +80,7 @@ def attend(
     top of ``mask`` and ``bias``.
     """
     num_queries, num_keys = q_BHTK.size(2), k_BHSK.size(2)
-    short = q_BHTK.device.type == "cpu" and num_keys <= SHORT and q_BHTK.requires_grad
+    short = q_BHTK.device.type == "cpu" and num_keys <= SHORT and num_queries > 1
     # The kernel's own triangle hangs from the first key: right where there are as many queries as keys, and only there.
     if causal and (short or mask is not None or bias is not None or num_queries != num_keys):
         mask = combine(mask, causal_mask(num_queries, num_keys, device=q_BHTK.device))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from regard.errors import InputError
 from regard.generation import Bias, Suppress
@@ -67,10 +67,15 @@ class FilterOptions:
     def __post_init__(self) -> None:
         if self.paragraphs is not None:
             check_language(self.paragraphs)
-            whole = {"--alignments": self.align, "--ids": self.ids, "--format": self.form in ("nbest", "fairseq")}
-            whole |= {"--nbest": self.wishes.values.get("nbest", 1) > 1 or self.wishes.values.get("samples", 1) > 1}
-            for flag, asked in whole.items():
-                if asked and not (flag == "--nbest" and self.wishes.values.get("least_risk")):
+            drawn = 1 if self.wishes.values.get("least_risk") else self.wishes.values.get("samples", 1)
+            listed = max(self.wishes.values.get("nbest", 1), drawn)
+            for flag, asked in (
+                ("--alignments", self.align),
+                ("--ids", self.ids),
+                ("a list of outputs", listed > 1),
+                ("--format", self.form in ("nbest", "fairseq")),
+            ):
+                if asked:
                     raise InputError(f"{flag} speaks of one sentence; it cannot be combined with --paragraphs")
         if self.dictionary is not None and not self.replace_unknown:
             raise InputError("a dictionary is for --replace-unknown; give both")
@@ -82,14 +87,6 @@ class Done:
 
     written: Sequence[str]
     tally: Tally
-
-
-class LineFilter(Protocol):
-    """Whatever makes results of lines."""
-
-    def __call__(self, first: int, lines: Sequence[str], where: str) -> Done:
-        """Return the results of lines, the first of which has number ``first``, from 0, in the input ``where``."""
-        ...
 
 
 class Filter:

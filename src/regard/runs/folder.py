@@ -14,13 +14,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from regard.bundle import MODEL, read_tokenizers, tokenizers_config, tokenizers_files
 from regard.data import TextTokenizer
 from regard.errors import FolderError
-from regard.runs.recipe import Recipe, Tables, check, dump, read_tables, to_tables
+from regard.runs.recipe import Corpus, Recipe, Tables, check, read_tables, to_tables
+from regard.runs.toml import write_toml
 from regard.storage import open_sealed, seal, write_bytes
 from regard.training import Checkpoints
 from regard.training.fingerprint import changes
@@ -28,7 +30,7 @@ from regard.training.options import CHANGEABLE
 
 _FREE = {
     "data": {"source", "target", "pairs", "valid_source", "valid_target", "valid_pairs", "valid_lines", "workers"}
-    | {"test_source", "test_target", "test_pairs"},
+    | {"test_source", "test_target", "test_pairs", "train", "valid", "test", "test_cases"},
     "training": CHANGEABLE,
 }
 """Keys that may differ when a run goes on. Files may have moved: their content is compared, by the training itself."""
@@ -81,16 +83,19 @@ class RunFolder:
         Raises:
             FolderError: with every key that differs.
         """
-        if self.started and (found := self._changes(recipe)):
+        self.keep_tables(to_tables(recipe), defaults=to_tables(Recipe()))
+
+    def keep_tables(self, tables: Tables, *, defaults: Tables) -> None:
+        """Do what `keep_recipe` does, for the tables of any recipe and what its keys were before they existed."""
+        if self.started and (found := self._changes(tables, defaults)):
             raise FolderError(
                 f"{self.path} was started with another recipe: {'; '.join(found)}. "
                 "Restore these to go on, or train in another folder"
             )
-        write_bytes(self.recipe, f"{_HEADER}{dump(recipe)}".encode())
+        write_bytes(self.recipe, f"{_HEADER}{write_toml(tables)}".encode())
 
-    def _changes(self, recipe: Recipe) -> list[str]:
-        before, now, defaults = read_tables(self.recipe), to_tables(recipe), to_tables(Recipe())
-        return changes(_compared(before), _compared(now), _compared(defaults))
+    def _changes(self, tables: Tables, defaults: Tables) -> list[str]:
+        return changes(_compared(read_tables(self.recipe)), _compared(tables), _compared(defaults))
 
     def read_recipe(self) -> Recipe:
         """Return the recipe of the run that was started here.
@@ -134,7 +139,9 @@ def _compared(tables: Tables) -> dict[str, Any]:
         if key not in _FREE.get(section, ())
     }
     if corpora := keys.get("data.corpora"):
+        defaults = {item.name: item.default for item in fields(Corpus) if item.default is not None}
         keys["data.corpora"] = [
-            {key: value for key, value in corpus.items() if key not in _PATHS_OF_CORPORA} for corpus in corpora
+            {key: value for key, value in (defaults | corpus).items() if key not in _PATHS_OF_CORPORA}
+            for corpus in corpora
         ]
     return keys

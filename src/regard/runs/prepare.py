@@ -83,6 +83,8 @@ class Prepared:
         batches: to learn from.
         valid_batches: to take the validation loss over.
         valid_text: to translate for validation.
+        corpus: the examples that ``batches`` are made of.
+        valid_corpus: those of ``valid_batches``.
     """
 
     source_tokenizer: TextTokenizer
@@ -90,6 +92,8 @@ class Prepared:
     batches: TokenBatches
     valid_batches: TokenBatches
     valid_text: TextSet
+    corpus: EncodedCorpus
+    valid_corpus: EncodedCorpus
 
 
 def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: Say, ranks: Ranks = ALONE) -> Prepared:
@@ -152,6 +156,8 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
         _batches(recipe, corpus, ranks, shuffle=True),
         _batches(recipe, valid, ranks, shuffle=False),
         text.first(options.valid_lines),
+        corpus,
+        valid,
     )
 
 

@@ -260,6 +260,8 @@ def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
     Raises:
         RecipeError: every mistake, each with its key and the nearest valid name.
     """
+    if isinstance(data := tables.get("data"), Mapping) and data.get("kind") == "signals":
+        raise RecipeError(f"{where}: this recipe is of signals and not of text; `regard train` runs both kinds")
     tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
     training = tables.get("training")
     if isinstance(training, dict) and "updates" not in training and training.keys() & {"epochs", "minutes", "patience"}:

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.data import CorpusFiles, read_lines
+from regard.data import CorpusFiles, read_lines, read_parallel
 from regard.errors import DataError
 from regard.runs.device import best_device
 from regard.runs.output import printer, refuse_output
@@ -71,8 +71,11 @@ class Outputs:
             for number, line in enumerate(read_lines(self.translations), 1):
                 yield from _translations(line, f"{self.translations}:{number}", tag)
             return
-        first = self.pairs or self.source
-        for pair in CorpusFiles(str(first), None if self.target is None else str(self.target)).read():
+        if self.source is not None and self.target is not None:
+            pairs = read_parallel(self.source, self.target)
+        else:
+            pairs = CorpusFiles(str(self.pairs)).read()
+        for pair in pairs:
             yield Pair(Request(pair.source, pair.tag or tag), pair.target)
 
 

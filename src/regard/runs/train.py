@@ -13,17 +13,21 @@ from regard.models import build, spec_to_dict
 from regard.protocols import Observer
 from regard.runs.defaults import Extent
 from regard.runs.device import best_device
+from regard.runs.doubts import doubts
+from regard.runs.ending import ending, worth
 from regard.runs.export import export_as_asked
 from regard.runs.folder import RunFolder
 from regard.runs.inherit import inherit_weights
 from regard.runs.plan import plan
 from regard.runs.prepare import prepare, say_nothing, say_on_stderr
 from regard.runs.validation import Validation
-from regard.training import Outcome, Seq2SeqObjective, TrainingOptions
+from regard.training import Seq2SeqObjective
 from regard.training import train as train_module
 from regard.training.distributed import joined
 from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
+from regard.training.tensorboard import TensorBoard
+from regard.training.verdict import Curve
 from regard.translator import Translator, load
 
 
@@ -44,6 +48,7 @@ def train(
     init: str | Path | None = None,
     device: str = "auto",
     quiet: bool = False,
+    tensorboard: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Translator:
     """Train a model from files of text, or go on with a training that was stopped; return it ready to translate.
@@ -67,6 +72,7 @@ def train(
         init: a model folder to start from, with its vocabulary; see ``training.init`` of a recipe.
         device: ``cpu``, ``cuda``, ``mps``; ``auto`` takes the first that is there, from the end.
         quiet: say nothing on stderr: neither what is chosen nor how it goes.
+        tensorboard: write curves to the folder ``tensorboard`` of the run.
         observers: told of updates, validations and checkpoints as they happen, beside the log of the run.
 
     Raises:
@@ -109,6 +115,8 @@ def train(
                 folder.keep_recipe(effective)
             prepared = prepare(effective, raw, folder, asked.data, say, ranks)
 
+        for doubt in () if quiet or folder.started or not ranks.is_first else doubts(prepared):
+            say(f"warning: {doubt}")
         spec = effective.model.spec(len(prepared.source_tokenizer), len(prepared.target_tokenizer))
         torch.manual_seed(effective.training.seed)
         model = build(spec).to(chosen)
@@ -121,6 +129,9 @@ def train(
             say(inherit_weights(model, *tokenizers, effective.training.init))
         if frozen := freeze(model, effective.training.freeze):
             say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
+        watchers = [JsonLog(folder.log), *(() if quiet else (Progress(),)), *observers]
+        if tensorboard and ranks.is_first:
+            watchers.append(TensorBoard(folder.path / "tensorboard"))
         validation = Validation(prepared, effective.evaluation, effective.generation, ranks)
         stopped = None
         try:
@@ -132,11 +143,15 @@ def train(
                 schedule=effective.training.rates(spec.d_model),
                 validate=validation,
                 better=validation.better(effective.training.metric),
-                observers=[JsonLog(folder.log), *(() if quiet else (Progress(),)), *observers],
+                observers=watchers,
                 fingerprint={"training_text": raw.key[:16], "model": spec_to_dict(spec)},
                 ranks=ranks,
             )
-            say(_ending(outcome, effective.training))
+            say(ending(outcome, effective.training))
+            if outcome.update > outcome.began_at:
+                target_tokens = int(prepared.corpus.target_lengths.sum()) + len(prepared.corpus)
+                for sentence in worth(Curve.read(folder.log), target_tokens, validation.outputs):
+                    say(sentence)
         except InterruptedRun as interrupted:
             stopped = interrupted
         with ranks.first():
@@ -145,19 +160,3 @@ def train(
         if stopped:
             raise stopped
     return load(folder.model, chosen)
-
-
-def _ending(outcome: Outcome, options: TrainingOptions) -> str:
-    after = f"after update {outcome.update:,} and {outcome.seconds / 60:.1f} minutes"
-    if outcome.finished and outcome.update == outcome.began_at:
-        limit = f"`{outcome.reason}` = {getattr(options, outcome.reason):g}"
-        return f"nothing to do: this run reached {limit} before, {after}; raise it to go on, or train in another folder"
-    match outcome.reason:
-        case "terminated":
-            return f"asked to stop {after}; everything is saved: the same command goes on from there"
-        case "minutes":
-            return f"time is up {after}; everything is saved: the same command with more minutes goes on from there"
-        case "patience":
-            return f"stopped {after}: the validations brought nothing better any more"
-        case _:
-            return f"done {after}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from regard.data import read_lines
 from regard.runs.device import best_device
@@ -25,7 +25,10 @@ Pauses = Callable[[Callable[[], None]], AbstractContextManager[None]]
 """Within ``pauses(f)`` f is called before each wait for more input."""
 
 
+@runtime_checkable
 class _Engine(Protocol):
+    """Chunks go in, results come out in their order, perhaps later."""
+
     def submit(self, first: int, lines: Sequence[str], where: str) -> Iterator[Done]: ...
 
     def drain(self) -> Iterator[Done]: ...

@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.bundle import load_bundle
-from regard.models import build
+from regard.bundle import is_classifier, load_bundle
+from regard.models import build, build_classifier
 from regard.runs.subjects import is_code, made
+from regard.signals.classifier import load_classifier
 from regard.training import Seq2SeqObjective
 from regard.verification import Report
 from regard.verification import verify as verify_module
@@ -28,6 +29,11 @@ def verify(subject: str, *, checks: Sequence[str] = (), seed: int = 0) -> Report
         InputError: nothing of that name, or it is no ``torch.nn.Module``.
     """
     if not is_code(subject):
+        if is_classifier(subject):
+            classifier = load_classifier(subject).model
+            return verify_module(
+                classifier, rebuild=lambda: build_classifier(classifier.spec), checks=checks or None, seed=seed
+            )
         model = load_bundle(subject).model
         return verify_module(
             model, rebuild=lambda: build(model.spec), loss=_training_loss, checks=checks or None, seed=seed

@@ -39,12 +39,13 @@ class Wishes:
         """
         draws = {name: value for name, value in self.values.items() if name in _DRAWS}
         changes = {name: value for name, value in self.values.items() if name in _SEARCHES}
+        if draws:
+            before = None if "beam" in changes else search.sampling
+            changes["sampling"] = replace(before or SamplingOptions(), **draws)
         if "beam" in changes:
             changes = {"groups": 1, "sampling": None, **changes}
         elif "nbest" in changes or "groups" in changes:
             wide = max(search.beam, changes.get("nbest", 1))
             groups = changes.get("groups", search.groups)
             changes["beam"] = -(-wide // groups) * groups if isinstance(groups, int) and groups > 0 else wide
-        if draws:
-            changes["sampling"] = replace(search.sampling or SamplingOptions(), **draws)
         return replace(search, **changes)

@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -54,17 +55,17 @@ class Workers:
         self._busy: dict[int, int] = {}  # worker -> chunk
         self._results: dict[int, Done] = {}
         self._sent = self._given = 0
-        for number in range(count):
-            ours, theirs = context.Pipe()
-            process = context.Process(
-                target=_serve, args=(theirs, options, _spread(device, number), threads), daemon=True
-            )
-            process.start()
-            theirs.close()
-            self._connections.append(ours)
-            self._processes.append(process)
-            self._busy[number] = -1  # the models
         try:
+            with _deaf():
+                for number in range(count):
+                    ours, theirs = context.Pipe()
+                    arguments = (theirs, options, _spread(device, number), threads)
+                    process = context.Process(target=_serve, args=arguments, daemon=True)
+                    process.start()
+                    theirs.close()
+                    self._connections.append(ours)
+                    self._processes.append(process)
+                    self._busy[number] = -1  # the models
             while self._busy:
                 self._receive()
         except BaseException:
@@ -135,9 +136,21 @@ class Workers:
         )
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes started in the block not hear Ctrl-C, which reaches the whole group: this one ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _serve(connection: Connection, options: FilterOptions, device: str, threads: int) -> None:
     """Answer chunk by chunk, until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; whoever started this one ends it
     torch.set_num_threads(threads)
     with suppress(BrokenPipeError, EOFError, ConnectionResetError):
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.training.checkpoints import Checkpoints, average
+    from regard.training.class_objective import ClassObjective, class_cross_entropy
     from regard.training.loop import train
     from regard.training.objective import Seq2SeqObjective, chunked_cross_entropy, smoothed_cross_entropy
     from regard.training.options import TrainingOptions
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 _HOME = {
     "Better": "state",
     "Checkpoints": "checkpoints",
+    "ClassObjective": "class_objective",
     "Outcome": "state",
     "Seq2SeqObjective": "objective",
     "TrainingOptions": "options",
     "average": "checkpoints",
     "chunked_cross_entropy": "objective",
+    "class_cross_entropy": "class_objective",
     "evaluation_mode": "validation",
     "held_out_loss": "validation",
     "load_tensors": "weights",
@@ -36,11 +39,13 @@ _HOME = {
 __all__ = [
     "Better",
     "Checkpoints",
+    "ClassObjective",
     "Outcome",
     "Seq2SeqObjective",
     "TrainingOptions",
     "average",
     "chunked_cross_entropy",
+    "class_cross_entropy",
     "evaluation_mode",
     "held_out_loss",
     "load_tensors",

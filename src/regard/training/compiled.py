@@ -1,13 +1,14 @@
-"""The objective through ``torch.compile``: few graphs for all lengths, and what fits none of them runs as written."""
+"""A model through ``torch.compile``: few graphs for all lengths, and what fits none of them runs as it is written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
 WARM_UP = 20
 """Updates in which graphs are made freely; lengths with and without padding, for one, have different ones."""
@@ -17,14 +18,15 @@ GRAPHS_LATER = 4
 
 
 class Compiled:
-    """While in a ``with`` block, calling ``objective`` runs what ``torch.compile`` makes of it.
+    """While in a ``with`` block, one method of ``objective`` is what ``torch.compile`` makes of it.
 
+    That is ``hidden`` if it has one, the model without the loss, which makes its own gradients; else ``forward``.
     Lengths are left open from the start, so that a new one needs no new graph. Where code cannot be made (no compiler
     for the processor, no Triton), and once the graphs are as many as they may be, the rest runs uncompiled, which is
     said.
 
     Args:
-        objective: the module; its other methods stay as they are.
+        objective: the module.
         say: told in words when something is not compiled.
         backend: of torch.compile.
 
@@ -34,6 +36,7 @@ class Compiled:
 
     def __init__(self, objective: nn.Module, say: Callable[[str], None], *, backend: str = "inductor") -> None:
         self.objective = objective
+        self.method = "hidden" if hasattr(objective, "hidden") else "forward"
         self.say = say
         self.backend = backend
         self.graphs = 0
@@ -51,20 +54,27 @@ class Compiled:
             torch.compiler.set_stance("eager_on_recompile")
             self.say(f"torch.compile has made {self.graphs} graphs; what fits none of them runs uncompiled from now on")
 
+    @staticmethod
+    def paused() -> AbstractContextManager[object]:
+        """Return a context in which nothing is compiled: for validation, which would want graphs of its own."""
+        stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+        return stance
+
     def __enter__(self) -> Compiled:
         from torch._dynamo import lookup_backend
 
         self._lower: Callable[..., Any] = lookup_backend(self.backend)
-        self.objective.compile(backend=self._make, dynamic=True)
+        written = getattr(self.objective, self.method)
+        setattr(self.objective, self.method, torch.compile(written, backend=self._make, dynamic=True))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         torch.compiler.set_stance("default")
-        self.objective._compiled_call_impl = None  # as torch.nn.Module.compile leaves it; there is no other way back
+        delattr(self.objective, self.method)  # what the class has comes to light again
 
-    def _make(self, graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
+    def _make(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Make one graph into code; where that fails it runs as it is."""
         self.graphs += 1
         try:

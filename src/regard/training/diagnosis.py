@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import TrainingError
-from regard.protocols import Batch
 
 
 class NotFiniteError(TrainingError):
@@ -34,7 +33,7 @@ class NotFiniteError(TrainingError):
 
 def diagnose(
     objective: nn.Module,
-    batches: Sequence[Batch],
+    batches: Sequence[Any],
     autocast: Callable[[], AbstractContextManager[object]],
     seeds: Sequence[int],
 ) -> str | None:
@@ -61,7 +60,7 @@ def diagnose(
 
 
 def _first_fault(
-    objective: nn.Module, batch: Batch, autocast: Callable[[], AbstractContextManager[object]]
+    objective: nn.Module, batch: Any, autocast: Callable[[], AbstractContextManager[object]]
 ) -> str | None:
     faults: list[str] = []
 
@@ -76,7 +75,7 @@ def _first_fault(
 
 def listen(
     objective: nn.Module,
-    batch: Batch,
+    batch: Any,
     autocast: Callable[[], AbstractContextManager[object]],
     hear: Callable[[str, Tensor], bool],
 ) -> None:

@@ -22,13 +22,14 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from regard.errors import InputError, InterruptedRun, TrainingError
+from regard.errors import InputError, InterruptedRun, RegardError, TrainingError
 
 TIME_LIMIT = timedelta(minutes=10)
 """How long a process waits for the others, which all work on shares of the same size."""
 
 _FAULT = "regard fault"
 _LOOK_EVERY = 0.05  # seconds
+_SIGNS_OF_LOSS = ("/gloo/", "NCCL", "Connection closed by peer", "Connection reset by peer")
 
 
 class Ranks:
@@ -163,11 +164,16 @@ def joined(device: torch.device, *, limit: timedelta = TIME_LIMIT) -> Iterator[R
     except InterruptedRun:  # all have stopped at the same update
         raise
     except Exception as error:
-        first, _, words = ranks.blame(error).partition(" ")
+        # in the middle of a backward pass torch itself finds that another is gone
+        is_lost = not isinstance(error, RegardError) and any(sign in str(error) for sign in _SIGNS_OF_LOSS)
+        fault = _lost(error) if is_lost else error
+        first, _, words = ranks.blame(fault).partition(" ")
         if int(first) != rank:
             raise TrainingError(_told(first, world, words)) from error
+        if is_lost:
+            raise fault from error
         raise
-    ranks.sum()  # nobody leaves before all are done: the first may keep the messages
+    ranks.sum(1)  # nobody leaves before all are done: the first may keep the messages
     dist.destroy_process_group()
 
 
@@ -177,10 +183,12 @@ def _in_touch() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).split("\n", 1)[0]
-        raise TrainingError(
-            f"lost touch with another process of the run, which was killed or hangs: {reason}"
-        ) from error
+        raise _lost(error) from error
+
+
+def _lost(error: Exception) -> TrainingError:
+    reason = str(error).split("\n", 1)[0]
+    return TrainingError(f"lost touch with another process of the run, which was killed or hangs: {reason}")
 
 
 def _told(rank: str, world: int, words: str) -> str:

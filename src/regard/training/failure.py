@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,8 +74,13 @@ class Reading:
     size: int
 
 
-def keep_failure(folder: Path, objective: nn.Module, batches: Sequence[Batch], error: NotFiniteError) -> NotFiniteError:
-    """Write the file, and return ``error`` with the command that looks into it; as it is if the disk refuses."""
+def keep_failure(folder: Path, objective: nn.Module, batches: Sequence[Any], error: NotFiniteError) -> NotFiniteError:
+    """Write the file, and return ``error`` with the command that looks into it.
+
+    The error is returned as it is if the disk refuses, or if the batches are not of pairs, which alone are kept.
+    """
+    if not all(isinstance(batch, Batch) for batch in batches):
+        return error
     tensors = {f"{_WEIGHTS}{name}": tensor for name, tensor in from_bytes(tensor_bytes(objective)).items()}
     for number, batch in enumerate(batches):
         parts = {name: getattr(batch, name) for name in _TENSORS}

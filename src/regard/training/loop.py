@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from regard.errors import InterruptedRun, RecipeError, TrainingError
-from regard.protocols import Batch, BatchSource, Observer
+from regard.protocols import BatchSource, Observer
 from regard.storage import Sealed, lock
 from regard.training.checkpoints import EMA, Checkpoints
 from regard.training.compiled import Compiled
@@ -45,7 +45,7 @@ Validate = Callable[[nn.Module], Mapping[str, float]]
 
 def train(
     objective: nn.Module,
-    batches: BatchSource[Batch],
+    batches: BatchSource[Any],
     options: TrainingOptions,
     *,
     folder: str | Path,
@@ -109,7 +109,7 @@ def train(
 @dataclass(kw_only=True)
 class _Run:
     objective: nn.Module
-    batches: BatchSource[Batch]
+    batches: BatchSource[Any]
     options: TrainingOptions
     checkpoints: Checkpoints
     signals: Signals
@@ -171,7 +171,7 @@ class _Run:
         self._keep_up(last=True)
         return reason
 
-    def _update(self, group: Sequence[Batch]) -> bool:
+    def _update(self, group: Sequence[Any]) -> bool:
         """Make one update; return False if no process had anything left to make it from."""
         s = self.state
         rate = self.schedule(s.update + 1)
@@ -220,6 +220,7 @@ class _Run:
             kept_random_state(),
             torch.no_grad(),
             self.updater.autocast(),
+            self.compiled.paused() if self.compiled else nullcontext(),
             self.updater.spread.gathered(),
             # with several processes one cannot leave while the others go on
             self.signals.at_once() if self.ranks.world == 1 else nullcontext(),

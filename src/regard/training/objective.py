@@ -165,6 +165,13 @@ class Seq2SeqObjective(nn.Module):
         """Return the smoothed loss summed over the real target tokens, in nats, and their count."""
         return self._loss(batch, self.smoothing)
 
+    def hidden(
+        self, source: Int[Tensor, "B S"], target_in: Int[Tensor, "B T"], source_lengths: Int[Tensor, " B"] | None
+    ) -> Float[Tensor, "B T D"]:
+        """Return the model's last layer: all but projection and loss."""
+        hidden: Tensor = self.model.hidden(source, target_in, source_lengths)  # type: ignore[operator]
+        return hidden
+
     @torch.no_grad()
     def nll(self, batch: Batch) -> tuple[Tensor, int]:
         """Return the negative log-likelihood summed over the real target tokens, in nats, unsmoothed, and their count.
@@ -177,7 +184,7 @@ class Seq2SeqObjective(nn.Module):
         output = cast(nn.Linear, self.model.output)
         device = output.weight.device
         lengths = None if batch.source_lengths is None else batch.source_lengths.to(device)
-        hidden = self.model.hidden(batch.source.to(device), batch.target_in.to(device), lengths)  # type: ignore[operator]
+        hidden = self.hidden(batch.source.to(device), batch.target_in.to(device), lengths)
         labels = batch.target_out.to(device)
         if batch.target_lengths is None:  # nothing is padded, and nobody had to ask the device
             hidden, labels = hidden.flatten(0, 1), labels.flatten()

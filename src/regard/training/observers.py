@@ -68,14 +68,18 @@ class Progress:
     Args:
         console: where; stderr by default.
         every: seconds between lines; half a second on a terminal and ten elsewhere by default.
+        unit: what losses are counted by.
     """
 
-    def __init__(self, console: Console | None = None, *, every: float | None = None) -> None:
+    def __init__(
+        self, console: Console | None = None, *, every: float | None = None, unit: str = "target token"
+    ) -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self.every = every if every is not None else 0.5 if self.console.is_terminal else 10.0
         self._live: Live | None = None
         self._pace = _Pace({}, 0, 0.0, is_fresh=True)
-        self._window = _Window(0.0)
+        self._unit = unit
+        self._window = _Window(0.0, unit)
 
     def __call__(self, event: str, facts: Mapping[str, Any]) -> None:
         """Show the event, if it is time."""
@@ -84,7 +88,7 @@ class Progress:
             case "started" | "resumed":
                 limits = {name: facts[name] for name in ("updates", "epochs", "minutes") if facts[name]}
                 self._pace = _Pace(limits, update, seconds, is_fresh=event == "started")
-                self._window = _Window(seconds)
+                self._window = _Window(seconds, self._unit)
                 if event == "resumed":
                     self._print(f"going on after update {update:,}")
                 if self.console.is_terminal:
@@ -95,7 +99,7 @@ class Progress:
                 self._window.add(facts)
                 if seconds - self._window.since >= self.every:
                     self._show(self._window.line(facts, left=self._pace.left(update, seconds)))
-                    self._window = _Window(seconds)
+                    self._window = _Window(seconds, self._unit)
             case "validating" if self._live or facts["last"]:
                 self._show(f"{'last update done: ' if facts['last'] else ''}validating after update {update:,} …")
             case "validation":
@@ -121,8 +125,9 @@ class Progress:
 class _Window:
     """What the updates since the last shown line say together."""
 
-    def __init__(self, since: float) -> None:
+    def __init__(self, since: float, unit: str) -> None:
         self.since = self.last = since
+        self.unit = unit
         self.loss = 0.0
         self.tokens = 0
 
@@ -136,10 +141,10 @@ class _Window:
         parts = [
             f"update {facts['update']:,}",
             f"epoch {facts['epoch'] + 1}",
-            f"loss {loss:.3f} nats/token",
+            f"loss {loss:.3f} nats/{self.unit.rpartition(' ')[2]}",
             f"ppl {math.exp(min(loss, 700)):,.4g}",
             f"rate {facts['rate']:.2e}",
-            f"{self.tokens / max(facts['seconds'] - self.since, 1e-9):,.0f} target tokens/s",
+            f"{self.tokens / max(facts['seconds'] - self.since, 1e-9):,.0f} {self.unit}s/s",
             f"gradient {facts['gradient_norm']:.2f}",
             f"{_clock(left)} left" if left is not None else f"{_clock(facts['seconds'])} so far",
         ]

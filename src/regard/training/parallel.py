@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from regard.protocols import BOS, EOS, Batch
+from regard.protocols import BOS, EOS
 from regard.training.distributed import Ranks
 
 
@@ -33,7 +33,7 @@ class Alone:
         self.module: Any = objective
         self.factor = 1
 
-    def __call__(self, batch: Batch) -> tuple[Tensor, int]:
+    def __call__(self, batch: Any) -> tuple[Tensor, int]:
         """Return the loss of a share and its tokens."""
         loss, count = self.module(batch)
         return loss, count

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import TrainingError
-from regard.protocols import Batch
 from regard.training.diagnosis import NotFiniteError, diagnose
 from regard.training.distributed import ALONE, Ranks
 from regard.training.options import TrainingOptions
@@ -79,7 +79,7 @@ class Updater:
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float16
         return torch.autocast(self.parameters[0].device.type, dtype=dtype)
 
-    def __call__(self, batches: Sequence[Batch], *, number: int, rate: float) -> Update:
+    def __call__(self, batches: Sequence[Any], *, number: int, rate: float) -> Update:
         """Change the weights once, by the gradient of the mean loss over all tokens of ``batches``.
 
         Args:
@@ -129,7 +129,7 @@ class Updater:
         self._grow()
         return Update(total, tokens, norm, applied=True, batches=together, norms=norms)
 
-    def _backward(self, number: int, shares: Sequence[tuple[int, Batch]]) -> tuple[list[Tensor], int]:
+    def _backward(self, number: int, shares: Sequence[tuple[int, Any]]) -> tuple[list[Tensor], int]:
         """Add up the gradients of all shares, those of other processes too; return the losses and tokens of these."""
         losses, tokens = [], 0
         for turn, (index, batch) in enumerate(shares, start=1):
@@ -145,11 +145,11 @@ class Updater:
                     tokens += count
         return losses, tokens
 
-    def _seed(self, number: int, index: int, batch: Batch) -> int:
+    def _seed(self, number: int, index: int, batch: Any) -> int:
         """Return where dropout starts: by update and batch, whatever was drawn before and whoever draws."""
         return seed_of(self.seed, number, index, *batch.example_ids[:1])
 
-    def _fault(self, batches: Sequence[Batch], seeds: Sequence[int]) -> tuple[str, bool]:
+    def _fault(self, batches: Sequence[Any], seeds: Sequence[int]) -> tuple[str, bool]:
         """Say where the number that is not finite came from, and whether it was in this process."""
         with self.spread.gathered(), torch.set_grad_enabled(not self.spread.in_parts):
             found = diagnose(self.objective, batches, self.autocast, seeds)

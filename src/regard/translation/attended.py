@@ -16,11 +16,8 @@ from regard.errors import InputError
 from regard.inspection.alignment import link_words, span_weights
 from regard.translation.result import Translation, one_line
 from regard.translation.source import Source
-from regard.translation.unknown import known_by, spelled
+from regard.translation.unknown import known_by, spelled_source, spelled_target
 from regard.translation.words import word_spans
-
-_UNKNOWN = "\ufffd".encode()
-"""Stands for an unknown token that is part of the text, so that it is part of a word."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +53,22 @@ class Attended:
         target_tokenizer: TextTokenizer,
     ) -> Translation:
         """Return the output with what its attention says."""
-        placeholder = b""
+        filled = self.dictionary is not None and one.unknown > 0
         if self.dictionary is not None and one.unknown:
             words = known_by(
                 attention,
                 one.ids,
-                source.ids,
-                source.text,
+                source,
                 source_tokenizer,
                 self.dictionary,
                 whole_words=target_tokenizer.unknown_is_word,
             )
             one = replace(one, text=one_line(target_tokenizer.fill(one.ids, words)))
-            placeholder = _UNKNOWN
         if not self.align:
             return one
         table = span_weights(
             attention,
-            word_spans(spelled(source_tokenizer, source.ids, _UNKNOWN)),
-            word_spans(spelled(target_tokenizer, one.ids, placeholder)),
+            word_spans(spelled_source(source_tokenizer, source)),
+            word_spans(spelled_target(target_tokenizer, one.ids, filled=filled)),
         )
         return replace(one, alignment=tuple(link_words(table, threshold=self.threshold)))

@@ -81,7 +81,7 @@ class _Phrase:
         return self._banned[ending]
 
     def _before(self, text: bytes) -> bytes:
-        last = text[-4:].decode("utf-8", errors="ignore")[-1:]
+        last = text[-4:].decode("utf-8", errors="replace")[-1:]
         return b"a" if last and joined(last, self._first) else b" "
 
     def _in(self, text: bytes, *, at_end: bool = False) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regard.errors import InputError
 
@@ -18,8 +18,8 @@ class Request:
         prefix: what the output begins with.
         constraints: phrases that the output contains.
         forbidden: phrases that the output does not contain as whole words.
-        number: of the sentence: what is drawn for it at random depends on this and on the seed alone. Two requests of
-            one call must not share a number.
+        number: of the sentence: what is drawn for it at random depends on this and on the seed alone. Below 0 it is the
+            place among the requests of a call.
     """
 
     text: str
@@ -27,11 +27,11 @@ class Request:
     prefix: str = ""
     constraints: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
-    number: int = 0
+    number: int = -1
 
 
 def as_requests(texts: Sequence[str | Request], tag: str | Sequence[str]) -> list[Request]:
-    """Return what is asked of each text; what is text alone is numbered by its place.
+    """Return what is asked of each text, all with a number.
 
     Raises:
         InputError: ``texts`` is one string, or there are not as many tags as texts.
@@ -42,6 +42,10 @@ def as_requests(texts: Sequence[str | Request], tag: str | Sequence[str]) -> lis
     if len(tags) != len(texts):
         raise InputError(f"`tag` must be one tag, or as many as there are texts: {len(tags)} for {len(texts)}")
     return [
-        Request(text, own, number=number) if isinstance(text, str) else text
-        for number, (text, own) in enumerate(zip(texts, tags, strict=True))
+        Request(text, own, number=place)
+        if isinstance(text, str)
+        else text
+        if text.number >= 0
+        else replace(text, number=place)
+        for place, (text, own) in enumerate(zip(texts, tags, strict=True))
     ]

@@ -51,7 +51,7 @@ _NO_ABBREVIATIONS = ("any", "ar", "fa", "hi", "ja", "ko", "th", "tr", "uk", "ur"
 _ORDINALS = {"de", "cs", "pl", "sv"}
 """Languages that write an ordinal as a number and a full stop."""
 
-_END = re.compile(r"""[.!?…؟۔।]+["'”’»›)\]}]*(?=\s)|[。！？｡]+[」』”’）】》]*(?=\s*\S)""")
+_END = re.compile(r"""[.!?…؟۔।]+["'”’»›)\]}]*(?:\s»)?(?=\s|$)|[。！？｡]+[」』”’）】》]*(?=\s*\S)""")
 _START = re.compile(r"""["'“‘„‚«‹(\[{¿¡「『（【《–—-]*""")
 
 

@@ -12,20 +12,29 @@ from torch import Tensor
 
 from regard.data import TextTokenizer
 from regard.protocols import UNK
+from regard.translation.source import Source
 from regard.translation.words import word_spans
 
+_UNKNOWN = "\ufffd".encode()
+"""Stands for what an unknown token adds to a text."""
 
-def spelled(tokenizer: TextTokenizer, ids: Sequence[int], unknown: bytes) -> list[bytes]:
-    """Return what each id adds to a text, ``unknown`` standing for what UNK adds."""
-    unknown = b" " + unknown if tokenizer.unknown_is_word and unknown else unknown
+
+def spelled_source(tokenizer: TextTokenizer, source: Source) -> list[bytes]:
+    """Return what each token of a source adds to its text, unknown ones too."""
+    known = zip(source.ids, surfaces(tokenizer, source), strict=True)
+    return [(surface.encode() or _UNKNOWN) if i == UNK else tokenizer.spellings[i] for i, surface in known]
+
+
+def spelled_target(tokenizer: TextTokenizer, ids: Sequence[int], *, filled: bool) -> list[bytes]:
+    """Return what each token of an output adds to its text; an unknown one only if it was ``filled``."""
+    unknown = (b" " if tokenizer.unknown_is_word else b"") + _UNKNOWN if filled else b""
     return [unknown if i == UNK else tokenizer.spellings[i] for i in ids]
 
 
 def known_by(
     attention: Float[Tensor, "T S"],
     target: Sequence[int],
-    source: Sequence[int],
-    text: str,
+    source: Source,
     tokenizer: TextTokenizer,
     dictionary: Mapping[str, str],
     *,
@@ -37,56 +46,54 @@ def known_by(
         attention: where the model looked as it wrote each token.
         target: the output, UNK among it.
         source: what the model read.
-        text: the source as text.
         tokenizer: of the source.
         dictionary: source word -> target word; a word that it does not have is copied.
         whole_words: UNK stands for words: it becomes what the source word looked at most becomes. Otherwise it stands
             for characters: those of the unknown source token looked at most, or of any token if all are known.
     """
     found = []
-    words = [word for word in text.split(" ") if word]
-    spans = word_spans(spelled(tokenizer, source, "\ufffd".encode()))
-    surfaces = _surfaces(tokenizer, source, text)
-    for look, token in zip(attention, target, strict=False):
+    words = [word for word in source.text.split(" ") if word]
+    spans = word_spans(spelled_source(tokenizer, source))[: len(words)]
+    pieces = [surface.strip(" ") for surface in surfaces(tokenizer, source)]
+    unknown = [place for place, read in enumerate(source.ids) if read == UNK and pieces[place]]
+    places = unknown or [place for place, piece in enumerate(pieces) if piece]
+    for look, token in zip(attention, target, strict=False):  # the row of the end mark is nobody's
         if token != UNK:
             continue
         if whole_words:
-            looks = [float(look[span].sum()) for span in spans[: len(words)]]
-            word = words[looks.index(max(looks))] if looks else ""
-            found.append(dictionary.get(word, word))
-            continue
-        unknown = [place for place, read in enumerate(source) if read == UNK]
-        places = unknown or [place for place, surface in enumerate(surfaces) if surface]
-        best = max(places, key=lambda place: float(look[place]), default=None)
-        found.append("" if best is None else dictionary.get(surfaces[best], surfaces[best]))
+            best = max(range(len(spans)), key=lambda word: float(look[spans[word]].sum()), default=None)
+            copied = "" if best is None else words[best]
+        else:
+            best = max(places, key=lambda place: float(look[place]), default=None)
+            copied = "" if best is None else pieces[best]
+        found.append(dictionary.get(copied, copied))
     return found
 
 
-def _surfaces(tokenizer: TextTokenizer, ids: Sequence[int], text: str) -> list[str]:
-    """Return what each token stands for in ``text``, the unknown ones too; nothing from where the text was normalised.
+def surfaces(tokenizer: TextTokenizer, source: Source) -> list[str]:
+    """Return what each token stands for in the text, unknown ones too; nothing from where the text was normalised.
 
     An unknown token reaches to where the next known one stands; of several in a row each but the last is one letter.
     """
-    surfaces = [""] * len(ids)
+    found = [""] * len(source.ids)
     space = " " if tokenizer.unknown_is_word else ""
-    written = f" {text}" if tokenizer.adds_space else text
+    written = f" {source.text}" if tokenizer.adds_space else source.text
     place = 0
-    for number, token in enumerate(ids):
+    for number, token in enumerate(source.ids):
         if token != UNK:
-            known = tokenizer.spellings[token].decode("utf-8", errors="replace")
+            known = _known(tokenizer, token)
             if not written.startswith(known, place):
                 break
             end = place + len(known)
-        elif ids[number + 1 : number + 2] == [UNK] and not space:
+        elif list(source.ids[number + 1 : number + 2]) == [UNK] and not space:
             end = place + 1
         else:
-            following = "" if number + 1 == len(ids) else _known(tokenizer, ids[number + 1]) or space
-            end = written.find(following, place + 1) if following else len(written)
-            if end < 0:
-                break
-        surfaces[number] = written[place:end].strip(" ")
+            following = "" if number + 1 == len(source.ids) else _known(tokenizer, source.ids[number + 1]) or space
+            end = written.find(following, place + 1) if following else -1
+            end = place + 1 if end < 0 and source.cut else len(written) if end < 0 else end
+        found[number] = written[place:end]
         place = end
-    return surfaces
+    return found
 
 
 def _known(tokenizer: TextTokenizer, token: int) -> str:

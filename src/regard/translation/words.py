@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from unicodedata import category
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\ua960-\ua97f\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
@@ -33,7 +34,11 @@ def word_spans(spellings: Sequence[bytes]) -> list[list[int]]:
 
 def joined(before: str, after: str) -> bool:
     """Return whether two neighbours stand in one word: letters, digits or accents of a script with spaces."""
-    return all(re.match(r"\w", letter) is not None and not _UNSPACED.match(letter) for letter in (before, after))
+    return all(map(_is_of_word, (before, after)))
+
+
+def _is_of_word(letter: str) -> bool:
+    return (letter.isalnum() or category(letter)[0] == "M") and not _UNSPACED.match(letter)
 
 
 def is_whole(text: str, start: int, end: int) -> bool:

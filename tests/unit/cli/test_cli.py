@@ -93,6 +93,31 @@ def test_jsonl(model: str, stdin: Callable[[bytes], None], capsys: pytest.Captur
     assert facts["score"] >= facts["nbest"][1]["score"]
 
 
+def test_every_flag_of_the_search_is_understood(
+    model: str, stdin: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = (
+        "--samples 2 --temperature 0.9 --top-k 5 --top-p 0.9 --min-p 0.01 --seed 3 --no-repeat 3 --suppress-unknown "
+        "--repetition-penalty 1.1 --max-len-a 2 --max-len-b 3 --min-len 1 --min-len-ratio 0.1 --alignment --bias 1=0.5 "
+        "--json-input"
+    )
+    stdin(b'{"text": "12", "avoid": ["7"]}\n{"text": ""}\n')
+    assert run(["translate", model, *flags.split()]) == 0
+    rows = [line.split(" ||| ") for line in capsys.readouterr().out.split("\n")[:-1]]
+    assert [row[0] for row in rows] == ["0", "0", "1"] and [len(row) for row in rows] == [5, 5, 4]
+    for others in ("--beam 4 --groups 2 --diversity 1 --coverage-penalty 0.1", "--mbr 3", "--forbid 7 --suppress 1"):
+        stdin(b"12\n")
+        assert run(["translate", model, model, "--average", "linear", *others.split()]) == 0
+        assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_score_prints_a_line_a_pair(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s").write_text("12\n3\n")
+    (tmp_path / "t").write_text("21\n\n")
+    assert run(["score", model, "-s", str(tmp_path / "s"), "-t", str(tmp_path / "t"), "--tokens", "-q"]) == 0
+    assert [line.count("\t") for line in capsys.readouterr().out.split("\n")] == [3, 1, 0]
+
+
 def test_what_a_reader_would_not_see_is_told(
     model: str, stdin: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +139,20 @@ def test_what_a_reader_would_not_see_is_told(
         (["translate", "MODEL", "-i", "FILE", "--beam", "0"], "--beam"),
         (["translate", "MODEL", "-i", "FILE", "--device", "warp"], "device 'warp' cannot be used"),
         (["translate", "MODEL", "-i", "FILE", "--tag", "de"], "no tag 'de'"),
+        (
+            ["translate", "MODEL", "-i", "FILE", "--nbest", "2", "--paragraphs", "en"],
+            "a list of outputs speaks of one sentence",
+        ),
+        (["translate", "MODEL", "-i", "FILE", "--mbr", "3", "--samples", "3"], "leave out --samples"),
+        (["translate", "MODEL", "-i", "FILE", "--format", "jsonp"], "did you mean 'jsonl'"),
+        (["translate", "MODEL", "-i", "FILE", "--bias", "x"], "must be like TOKEN=1.5"),
+        (["translate", "MODEL", "-i", "FILE", "--dictionary", "FILE"], "for --replace-unknown"),
+        (["translate", "MODEL", "-i", "FILE", "--glossary", "FILE"], "FILE:1: a glossary line must be two phrases"),
+        (["translate", "MODEL", "-i", "FILE", "--weight", "1", "--weight", "2"], "2 weights for 1 models"),
+        (["translate", "MODEL", "-i", "FILE", "--json-input"], "FILE:1: not an object"),
+        (["translate", "MODEL", "-i", "FILE", "--groups", "2", "--glossary", "TERMS"], "cannot be combined"),
+        (["score", "MODEL"], "say what to score"),
+        (["score", "MODEL", "-s", "FILE", "-t", "LONG"], "FILE has 1 lines but .*LONG has 2"),
         (["evaluate", "MODEL"], "names no test files"),
         (["evaluate", "MODEL", "-s", "FILE", "-r", "LONG"], "unequal numbers of lines: .*FILE has 1, .*LONG has 2"),
         (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--metric", "blue"], "did you mean 'bleu'"),
@@ -139,6 +178,7 @@ def test_mistakes_end_with_2_and_a_sentence(
     monkeypatch.chdir(tmp_path)
     Path("FILE").write_text("1\n")
     Path("LONG").write_text("1\n2\n")
+    Path("TERMS").write_text("1\t2\n")
     assert run([model if word == "MODEL" else word for word in words]) == 2
     told = capsys.readouterr()
     assert told.out == ""

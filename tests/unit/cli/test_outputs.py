@@ -65,7 +65,7 @@ def test_an_evaluation_does_not_overwrite_what_it_reads(
     words = ["-s", str(tmp_path / "source"), "-r", str(tmp_path / "reference"), "-o", str(tmp_path / which)]
     assert run(["evaluate", model, *words]) == 2
     assert (tmp_path / which).read_text() == "12\n"
-    assert "is read as well" in capsys.readouterr().err
+    assert "is the input as well" in capsys.readouterr().err
 
 
 def test_an_average_replaces_models_and_nothing_else(

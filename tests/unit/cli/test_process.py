@@ -70,7 +70,7 @@ def test_a_time_limit_ends_well_and_says_how_to_go_on(place: Path) -> None:
 def test_a_reader_that_leaves_is_no_noise(place: Path) -> None:
     Path("many").write_text("12\n" * 5000)
     running = subprocess.Popen(
-        [*COMMAND, "translate", "model", "-i", "many", "-b", "1", "--max-len", "1"],
+        [*COMMAND, "translate", "model", "-i", "many", "-b", "1", "--max-len", "1", "-q"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -88,7 +88,11 @@ def test_a_full_disk_is_told(place: Path, where: str) -> None:
     with Path("/dev/full").open("wb") as full:
         extra = ["-o", "/dev/full"] if where == "file" else []
         done = subprocess.run(
-            [*COMMAND, "translate", "model", *extra], input=b"12\n", stdout=full, stderr=subprocess.PIPE, check=False
+            [*COMMAND, "translate", "model", "-q", *extra],
+            input=b"12\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
         )
     assert done.returncode == 1
     assert b"No space left on device" in done.stderr and b"Traceback" not in done.stderr
@@ -114,6 +118,31 @@ def test_an_answer_comes_while_the_input_waits(place: Path) -> None:
         assert running.stdout.readline().endswith(b"\n")  # the pipe is still open: it did not wait for its end
     running.communicate()
     assert running.returncode == 0
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_several_processes_end_together_and_quietly(place: Path, sign: signal.Signals, code: int) -> None:
+    running = subprocess.Popen(
+        [*COMMAND, "translate", "model", "--workers", "2", "-q"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert running.stdin is not None and running.stdout is not None
+    running.stdin.write(b"12\n")
+    running.stdin.flush()
+    assert running.stdout.readline().endswith(b"\n")
+    os.killpg(running.pid, sign)  # as a terminal does: all of the group are told
+    _, said = running.communicate()
+    assert (running.returncode, said) == (code, b"")
+    for _ in range(100):
+        try:
+            os.killpg(running.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    raise AssertionError("a worker is left")
 
 
 def test_a_second_training_in_one_folder_is_refused(place: Path) -> None:

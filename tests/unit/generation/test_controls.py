@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from regard.generation import (
     generate,
     generate_all,
 )
-from regard.generation.controls import Control, controlled
+from regard.generation.controls import Control, asked_by, controlled
 from regard.generation.prefixes import Prefixes
 from regard.protocols import EOS
 from unit.generation.toys import History, TableDecoder, every_sentence, forced, padded, random_sources
@@ -185,3 +186,27 @@ def test_nonsense_is_refused() -> None:
     ]:
         with pytest.raises(InputError, match=sentence):
             make()
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        ForcedPrefix({0: (4, 99)}),
+        ForbiddenPhrases([(99,)]),
+        ForbiddenPhrases(by_sentence={0: [(4, 99)]}),
+        Suppress((99,)),
+        Bias({99: 1.0}),
+    ],
+)
+def test_ids_that_the_model_does_not_have_are_refused_in_words(control: Control) -> None:
+    with pytest.raises(InputError, match=r"must hold ids below the vocabulary's size \d+, but holds 99"):
+        generate(DECODER, torch.tensor([SOURCES[0]]), None, OPTIONS, controls=[control])
+
+
+def test_options_ask_for_controls_before_those_of_the_caller() -> None:
+    asked = replace(OPTIONS, no_repeat=2, repetition_penalty=1.5, suppress_unknown=True)
+    assert asked_by(asked) == [Suppress((1,)), NoRepeat(2), RepetitionPenalty(1.5)]
+    assert asked_by(OPTIONS) == []
+    by_hand = generate_all(DECODER, SOURCES, OPTIONS, controls=asked_by(asked))
+    assert generate_all(DECODER, SOURCES, asked) == by_hand
+    assert by_hand != generate_all(DECODER, SOURCES, OPTIONS)

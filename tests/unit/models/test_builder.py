@@ -240,6 +240,10 @@ CLASSIFIER_OTHER: dict[str, Any] = {
     "readout": "last",
     "final_norm": False,
     "residual": "none",
+    "convolutions": 2,
+    "kernel": 3,
+    "window": 3,
+    "stride": 2,
     "scale_embeddings": True,
     "activation": "silu",
     **{name: OTHER[name] for name in ("d_model", "num_heads", "d_ff", "positions", "max_len", "norm", "norm_eps")},
@@ -291,7 +295,8 @@ class TestEachOptionChangesSomething:
 
     @pytest.mark.parametrize(("name", "value"), CLASSIFIER_VARIANTS)
     def test_of_a_classifier(self, name: str, value: Any) -> None:
-        models = build_classifier(CLASSIFIER), build_classifier(replace(CLASSIFIER, **{name: value}))
+        base = replace(CLASSIFIER, convolutions=1) if name == "kernel" else CLASSIFIER
+        models = build_classifier(base), build_classifier(replace(base, **{name: value}))
         if name == "max_len":
             longer = torch.zeros(2, 23, 2)
             models[1](longer)

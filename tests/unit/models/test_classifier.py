@@ -67,6 +67,21 @@ def test_padding_and_batch_mates_change_nothing(readout: str, positions: Any) ->
         close(model(FRAMES[row, None, :length]), logits[row, None])
 
 
+FRONTS = [{"convolutions": 2, "kernel": 3}, {"window": 3, "stride": 2}, {"convolutions": 1, "window": 4, "stride": 4}]
+
+
+@pytest.mark.parametrize("fronts", FRONTS)
+@pytest.mark.parametrize("readout", READOUTS)
+def test_padding_changes_nothing_behind_fronts(readout: str, fronts: dict[str, Any]) -> None:
+    model = model_of(readout=readout, positions=Learned(), **fronts)
+    logits = model(FRAMES, LENGTHS)
+    changed = FRAMES.masked_fill((torch.arange(7) >= LENGTHS[:, None])[:, :, None], 1e6)
+    assert torch.equal(model(changed, LENGTHS), logits)
+    close(model(torch.nn.functional.pad(FRAMES, (0, 0, 0, 31)), LENGTHS), logits)
+    for row, length in enumerate(LENGTHS.tolist()):
+        close(model(FRAMES[row, None, :length]), logits[row, None])
+
+
 @pytest.mark.parametrize("readout", READOUTS)
 def test_full_lengths_are_no_lengths(readout: str) -> None:
     model = model_of(readout=readout)

@@ -25,6 +25,9 @@ from regard.training import Checkpoints, Seq2SeqObjective, TrainingOptions, held
 from regard.training.observers import JsonLog
 
 UPDATES = 60
+LINES = 39 * 3
+"""39 batches of 3, two to an update: 20 updates an epoch, the last from one batch alone."""
+
 OPTIONS = TrainingOptions(
     updates=UPDATES, epochs=3, accumulate=2, validate_every=7, save_every=11, keep_last=2, warmup=5, ema=0.9, seed=5
 )
@@ -51,13 +54,11 @@ def _print(batch: PairBatch) -> tuple[tuple[int, ...], int, int]:
 def corpus(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
     folder = tmp_path_factory.mktemp("text")
     draw = random.Random(3)
-    lines = [
-        " ".join(draw.choice(["ab", "abc", "cab", "bcab", "aab"]) for _ in range(draw.randint(1, 9)))
-        for _ in range(320)
-    ]
+    words = ["".join(draw.choice("abcdefghij") for _ in range(draw.randint(1, 6))) for _ in range(50)]
+    lines = [" ".join(draw.choice(words) for _ in range(draw.randint(1, 5))) for _ in range(LINES)]
     for side in ("src", "tgt"):
         (folder / f"x.{side}").write_text("".join(f"{line}\n" for line in lines))
-    tokenizer = train_sentencepiece(lines, vocab_size=31, byte_fallback=False).tokenizer
+    tokenizer = train_sentencepiece(lines, vocab_size=61, byte_fallback=False).tokenizer
     raw = open_raw([CorpusFiles(str(folder / "x.src"), str(folder / "x.tgt"))], folder / "cache")
     return encode_corpus(raw, tokenizer, tokenizer, folder / "cache", filters=FilterOptions())
 
@@ -66,7 +67,7 @@ def run(corpus, folder: Path, *, workers: int, stop: int = 0) -> tuple[str, list
     torch.manual_seed(1)
     size = len(corpus.source_tokenizer)
     model = build(TransformerSpec(size, size, d_model=8, num_heads=2, d_ff=11, encoder_layers=1, decoder_layers=1))
-    batches = Noted(TokenBatches(corpus, max_tokens=budget(corpus), noise=NOISE, seed=5, workers=workers))
+    batches = Noted(TokenBatches(corpus, max_tokens=997, max_sentences=3, noise=NOISE, seed=5, workers=workers))
     held_out = list(TokenBatches(corpus, max_tokens=997, shuffle=False).epoch(0))[:1]
 
     def watch(event: str, facts: Mapping[str, Any]) -> None:
@@ -83,16 +84,6 @@ def run(corpus, folder: Path, *, workers: int, stop: int = 0) -> tuple[str, list
         observers=[JsonLog(folder / "log.jsonl"), watch],
     )
     return outcome.reason, batches.given
-
-
-def budget(corpus) -> int:  # type: ignore[no-untyped-def]
-    """Tokens in a batch that make 60 updates of three epochs, the last of some from one batch alone."""
-    for tokens in range(50, 400):
-        source = TokenBatches(corpus, max_tokens=tokens, noise=NOISE, seed=5)
-        counts = [source.num_batches(epoch) for epoch in range(3)]
-        if [-(-count // 2) for count in counts] == [20] * 3 and 39 in counts:
-            return tokens
-    raise AssertionError("no budget makes such epochs")
 
 
 def state(folder: Path) -> dict[str, Any]:
@@ -123,8 +114,8 @@ def stop_and_go_on(corpus, folder: Path, workers: int, steps: list[int], monkeyp
         assert state(broken) == expected, step
 
 
-@pytest.mark.parametrize("steps", [[1, 20, 21, 59]])
-def test_stopped_at_a_few_steps(corpus, tmp_path, steps, monkeypatch):  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("steps", [[21]])
+def test_stopped_in_the_second_epoch(corpus, tmp_path, steps, monkeypatch):  # type: ignore[no-untyped-def]
     stop_and_go_on(corpus, tmp_path, 0, steps, monkeypatch)
 
 

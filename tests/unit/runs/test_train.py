@@ -87,10 +87,14 @@ def test_more_minutes_go_on_with_the_warm_up_that_was_chosen(corpus: Path) -> No
 
 def test_a_run_that_older_keys_describe_goes_on(corpus: Path) -> None:
     """Keys that this run's recipe does not know yet count as their defaults."""
+    (corpus / "more.tsv").write_text("5\t5\n")
+    extra = '[[data.corpora]]\npairs = "more.tsv"\n'
+    (corpus / "recipe.toml").write_text(RECIPE + extra)
     train(corpus / "recipe.toml", out=corpus / "out", quiet=True)
     kept = corpus / "out" / "recipe.toml"
-    kept.write_text("".join(f"{line}\n" for line in kept.read_text().split("\n") if not line.startswith("ema = ")))
-    (corpus / "other.toml").write_text(RECIPE.replace("[training]", "[training]\nema = 0.5"))
+    newer = ("ema = ", "nbest_keep = ")
+    kept.write_text("".join(f"{line}\n" for line in kept.read_text().split("\n") if not line.startswith(newer)))
+    (corpus / "other.toml").write_text((RECIPE + extra).replace("[training]", "[training]\nema = 0.5"))
     with pytest.raises(FolderError, match=r"training\.ema was 0\.0 and is 0\.5"):
         train(corpus / "other.toml", out=corpus / "out", quiet=True)
     train(corpus / "recipe.toml", out=corpus / "out", updates=4, quiet=True)

@@ -7,8 +7,10 @@ import signal
 import time
 
 import pytest
+import torch
+from torch.nn.parallel import DistributedDataParallel
 
-from regard.errors import InterruptedRun
+from regard.errors import InputError, InterruptedRun
 from regard.training.distributed import Ranks, joined, launched
 from unit.training.together import together
 
@@ -117,10 +119,20 @@ def test_an_interrupted_run_is_no_fault(tmp_path):
 
 
 def test_a_device_that_cannot_be_shared_is_refused(monkeypatch):
-    import torch
-
-    from regard.errors import InputError
-
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="not on 'mps'"), joined(torch.device("mps")):
         pass
+
+
+def test_one_that_is_killed_in_a_backward_pass_is_told_in_words(tmp_path):
+    def work(ranks):
+        torch.manual_seed(1)
+        model = DistributedDataParallel(torch.nn.Linear(3, 5))
+        loss = model(torch.ones(7, 3)).sum()
+        if ranks.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        loss.backward()
+
+    first, killed = together(tmp_path, 2, work)
+    assert killed == "SIGKILL"
+    assert first.startswith("TrainingError: lost touch with another process of the run")

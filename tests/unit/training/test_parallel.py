@@ -128,7 +128,7 @@ def trained(folder, make_objective, make_pairs, Corpus, ranks, *, stop=None, sha
     outcome = train(
         objective,
         Shares(Corpus(), ranks, make_pairs, missing),
-        options(shard=shard),
+        options(shard=shard, ema=0.9 if shard else 0.0),
         folder=folder,
         validate=lambda objective: held_out_loss(objective, held_out, ranks),
         observers=[JsonLog(folder / "log.jsonl")],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.training.random_state import kept_random_state, random_state, restore, seed_all
+from regard.training.random_state import kept_random_state, random_state, restore, seed_all, seed_of
 from regard.training.weights import from_bytes, to_bytes
 
 
@@ -52,3 +52,10 @@ def test_seeds(seed):
     first = draws()
     seed_all(seed)
     assert draws() == first
+
+
+def test_a_seed_of_numbers_is_theirs_alone():
+    keys = [(a, b, c) for a in range(5) for b in range(5) for c in (0, 1, -1, 2**40)]
+    assert len({seed_of(*key) for key in keys}) == len(keys)
+    assert seed_of(1, 2) == seed_of(1, 2) != seed_of(2, 1)
+    torch.manual_seed(seed_of(3, 7))  # torch takes it

@@ -4,6 +4,7 @@ from regard.inspection.report.attention import AttentionSection, Example, attent
 from regard.inspection.report.beam import Beam, BeamSection
 from regard.inspection.report.ledger import LedgerSection
 from regard.inspection.report.page import Section, render_page
+from regard.inspection.report.signal import SignalSection, SignalView
 from regard.inspection.report.walk import WalkSection
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "Example",
     "LedgerSection",
     "Section",
+    "SignalSection",
+    "SignalView",
     "WalkSection",
     "attention_page",
     "example_of",

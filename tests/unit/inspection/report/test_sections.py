@@ -12,7 +12,7 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.inspection import choices, ledger, trace
-from regard.inspection.report import Beam, BeamSection, LedgerSection, WalkSection
+from regard.inspection.report import Beam, BeamSection, LedgerSection, SignalSection, SignalView, WalkSection
 
 D = 12
 
@@ -55,3 +55,16 @@ def test_the_beam_as_data_and_its_mistakes_in_words() -> None:
         BeamSection([]).data()
     with pytest.raises(InputError, match="score of 'c' in step 1 must be finite, but is -inf"):
         BeamSection([[Beam("c", -float("inf"))]]).data()
+
+
+def test_signals_as_data() -> None:
+    view = SignalView("case 1", "up", [[1.0, 2 / 3]], {"gradient": [[0.5, -1e-9]], "attention": [[0.25, 0.75]]})
+    data = SignalSection([view], "what it means").data()
+    json.dumps(data, allow_nan=False)
+    assert data["type"] == "signal"
+    (case,) = data["cases"]
+    assert case["signal"] == [[1.0, 0.6667]]
+    assert [(one["name"], one["weights"]) for one in case["views"]] == [
+        ("gradient", [[0.5, -1e-9]]),
+        ("attention", [[0.25, 0.75]]),
+    ]

@@ -1,0 +1,39 @@
+"""The verb ``classify``: a file of signals in, a label a case out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.options import Device, Threads
+
+
+def classify(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.")],
+    signals: Annotated[Path, typer.Argument(metavar="FILE", help="Signals: .npz, .npy, .csv or .ts.")],
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Print JSON lines with all probabilities.", show_default=False)
+    ] = False,
+    explain: Annotated[
+        Path | None,
+        typer.Option(metavar="PAGE.html", help="Write a page that shows what counted.", show_default=False),
+    ] = None,
+    first: Annotated[int, typer.Option(min=1, max=1000, help="How many cases are on that page.")] = 20,
+    device: Device = "auto",
+    threads: Threads = None,
+) -> None:
+    """Classify signals: one label a line, in the order of the file."""
+    from regard.cli.machine import set_up
+    from regard.runs.classify import answers, read_cases, write_explanations
+    from regard.runs.device import best_device
+    from regard.signals.classifier import load_classifier
+
+    set_up(threads, device)
+    classifier = load_classifier(model, best_device(device))
+    cases = read_cases(classifier, signals)
+    if explain is not None:
+        write_explanations(classifier, cases, explain, first=first)
+    for line in answers(classifier, cases, jsonl=jsonl):
+        typer.echo(line)

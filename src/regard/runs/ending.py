@@ -1,0 +1,60 @@
+"""How did a training end, and what is its model worth? In sentences for a person."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from regard.training import Outcome, TrainingOptions
+from regard.training.verdict import Curve, verdict
+
+_FEW_EPOCHS = 3
+_LEAST_OUTPUTS = 10
+
+
+def ending(outcome: Outcome, options: TrainingOptions) -> str:
+    """Say why it ended, after how much, and how it goes on."""
+    after = f"after update {outcome.update:,} and {outcome.seconds / 60:.1f} minutes"
+    if outcome.finished and outcome.update == outcome.began_at:
+        limit = f"`{outcome.reason}` = {getattr(options, outcome.reason):g}"
+        return f"nothing to do: this run reached {limit} before, {after}; raise it to go on, or train in another folder"
+    match outcome.reason:
+        case "terminated":
+            return f"asked to stop {after}; everything is saved: the same command goes on from there"
+        case "minutes":
+            return f"time is up {after}; everything is saved: the same command with more minutes goes on from there"
+        case "patience":
+            return f"stopped {after}: the validations brought nothing better any more"
+        case _:
+            return f"done {after}"
+
+
+def worth(curve: Curve, corpus_tokens: int, outputs: Sequence[str]) -> Iterator[str]:
+    """Yield what the loss curve says, and a warning when the model has evidently learned too little to be of use.
+
+    Args:
+        curve: of the whole run.
+        corpus_tokens: target tokens of one pass over the text.
+        outputs: of the last validation; none, if there was none.
+    """
+    judged = verdict(curve)
+    yield judged.sentence
+    faults = []
+    passes = curve.tokens / max(corpus_tokens, 1)
+    if judged.kind in ("falling", "too short") and passes < _FEW_EPOCHS:
+        faults.append(f"it has seen the text only {passes:.1f} times")
+    if fault := _same(outputs):
+        faults.append(fault)
+    if faults:
+        yield f"warning: this model has hardly been trained: {' and '.join(faults)}; train it longer to judge it"
+
+
+def _same(outputs: Sequence[str]) -> str:
+    """Say so if most outputs are empty, or are one and the same."""
+    if len(outputs) < _LEAST_OUTPUTS:
+        return ""
+    output, times = Counter(outputs).most_common(1)[0]
+    if times <= len(outputs) / 2:
+        return ""
+    same = "empty" if not output.strip() else f"the same, {output[:40]!r}"
+    return f"{times:,} of its {len(outputs):,} validation outputs are {same}"

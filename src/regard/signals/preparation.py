@@ -1,0 +1,157 @@
+"""How do measured numbers become the frames that a model reads? What a tokenizer is to text, this is to signals.
+
+It is fitted on the training part alone, stored with the model, and done in the same way to all that the model sees::
+
+    numbers → I and Q apart → standardised → (augmented) → missing values flagged and set to 0 → frames
+
+Axes: n cases, C channels, L frames, F numbers of a frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import RecipeError, ShapeError
+from regard.signals.cases import Array, Cases, Indices
+
+Floats = npt.NDArray[np.float64]
+Frames = npt.NDArray[np.float32]
+
+_TOO_LARGE = "Input X contains infinity or a value too large; leave such cases out, or put NaN there"
+
+Missing = Literal["error", "mask"]
+Scaling = Literal["channel", "case", "none"]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is done to every case.
+
+    Attributes:
+        channels: C, a complex one counted as two.
+        iq: complex numbers, or channels in pairs, are taken as in-phase and quadrature: scaled alike, and not centred.
+        missing: what NaN means: an ``error``; or a value to ``mask``, which is told to the model as such: it reads 0,
+            the mean, and a flag of 1 in a further number of the frame.
+        scaling: by the mean and deviation of each ``channel`` in training, of each channel of the ``case`` itself,
+            or ``none``.
+        mean: of each real channel, taken off; empty unless scaled by channel.
+        scale: deviation of each real channel, divided by.
+    """
+
+    channels: int
+    iq: bool = False
+    missing: Missing = "error"
+    scaling: Scaling = "channel"
+    mean: tuple[float, ...] = field(default=(), repr=False)
+    scale: tuple[float, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        for key, words in (("missing", ("error", "mask")), ("scaling", ("channel", "case", "none"))):
+            if getattr(self, key) not in words:
+                raise RecipeError(f"`{key}` must be one of {', '.join(words)}, but is {getattr(self, key)!r}")
+
+    @classmethod
+    def fit(cls, cases: Cases, rows: Indices, *, iq: bool, missing: Missing, scaling: Scaling) -> Preparation:
+        """Return what fits ``rows`` of ``cases``, read once, many at a time.
+
+        Raises:
+            ShapeError: complex numbers without ``iq``, an odd number of channels with it, NaN, or infinity.
+        """
+        channels = cases.channels * (2 if cases.is_complex else 1)
+        prepared = cls(channels, iq, missing, scaling)
+        count, mean, spread = np.zeros(1), np.zeros(1), np.zeros(1)
+        for chunk in cases.chunks(rows):
+            values = prepared.real(chunk)  # [C, frames]
+            there = ~np.isnan(values)
+            more = there.sum(axis=1)
+            sums = np.where(there, values, 0).sum(axis=1)
+            own = sums / np.maximum(more, 1)
+            around = np.where(there, values - own[:, None], 0)
+            with np.errstate(over="ignore"):
+                squares = (around**2).sum(axis=1)
+            if not np.isfinite(squares).all():
+                raise ShapeError(_TOO_LARGE)
+            # sums of squares around the mean of a part add up by Chan, Golub and LeVeque 1979
+            total = np.maximum(count + more, 1)
+            step = own - mean
+            spread = spread + squares + step**2 * count * more / total
+            mean = mean + step * more / total
+            count = count + more
+        if scaling != "channel":
+            return prepared
+        power = spread / np.maximum(count, 1)
+        if iq:
+            power = np.repeat((power + mean**2).reshape(-1, 2).mean(axis=1), 2)
+            mean = np.zeros_like(mean)
+        return cls(channels, iq, missing, scaling, tuple(mean.tolist()), tuple(_deviation(power, mean).tolist()))
+
+    @property
+    def num_features(self) -> int:
+        """F, the numbers in a frame that the model reads."""
+        return self.channels * (2 if self.missing == "mask" else 1)
+
+    def real(self, raw: Array) -> Floats:
+        """Return ``raw``, [..., C, L], as real channels in float64, I and Q of a complex one next to each other.
+
+        Raises:
+            ShapeError: complex numbers without ``iq``, an odd number of channels with it, NaN, or infinity.
+        """
+        if raw.dtype.kind == "c":
+            if not self.iq:
+                raise ShapeError("Complex data not supported; with iq=True it is taken as in-phase and quadrature")
+            pairs = np.stack([raw.real, raw.imag], axis=-2)  # [..., C, 2, L]
+            values = pairs.reshape(*raw.shape[:-2], -1, raw.shape[-1]).astype(np.float64)
+        else:
+            values = raw.astype(np.float64)
+            if self.iq and values.shape[-2] % 2:
+                raise ShapeError(f"with iq=True real channels come in pairs, I and Q, but there are {values.shape[-2]}")
+        if np.isinf(values).any():
+            raise ShapeError(_TOO_LARGE)
+        if self.missing == "error" and np.isnan(values).any():
+            raise ShapeError("Input X contains NaN; with missing='mask' such values are masked")
+        return values
+
+    def scaled(self, raw: Array) -> Floats:
+        """Return ``raw``, [..., C, L], real and standardised; missing values stay NaN.
+
+        Raises:
+            ShapeError: the channels are not those of training, or as `real`.
+        """
+        values = self.real(raw)
+        if values.shape[-2] != self.channels:
+            raise ShapeError(f"the cases have {values.shape[-2]} channels, but those of training had {self.channels}")
+        if self.scaling == "case":
+            there = ~np.isnan(values)
+            count = np.maximum(there.sum(axis=-1, keepdims=True), 1)
+            mean = np.where(there, values, 0).sum(axis=-1, keepdims=True) / count
+            if self.iq:
+                mean = np.zeros_like(mean)
+            power = (np.where(there, values - mean, 0) ** 2).sum(axis=-1, keepdims=True) / count
+            if self.iq:
+                pairs = power.reshape(*power.shape[:-2], -1, 2, 1).mean(axis=-2)
+                power = np.repeat(pairs, 2, axis=-2)
+            return (values - mean) / _deviation(power, mean)  # type: ignore[no-any-return]
+        if not self.scale:
+            return values
+        return (values - np.array(self.mean)[:, None]) / np.array(self.scale)[:, None]  # type: ignore[no-any-return]
+
+    def frames(self, scaled: Floats) -> Frames:
+        """Return the frames, [..., L, F], of standardised channels, [..., C, L]."""
+        if self.missing == "mask":
+            gone = np.isnan(scaled)
+            scaled = np.concatenate([np.where(gone, 0.0, scaled), gone], axis=-2)
+        with np.errstate(over="ignore"):
+            frames = np.ascontiguousarray(np.swapaxes(scaled, -1, -2), dtype=np.float32)
+        if not np.isfinite(frames).all():
+            raise ShapeError(_TOO_LARGE)
+        return frames
+
+
+def _deviation(power: Floats, mean: Floats) -> Floats:
+    """Return the root of the mean squares, and 1 where a channel does not move but for rounding."""
+    deviation = np.sqrt(power)
+    return np.where(deviation <= 1e-12 * np.abs(mean) + 1e-300, 1.0, deviation)

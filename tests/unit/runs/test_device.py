@@ -1,0 +1,32 @@
+"""The device of a name, and of a process among several."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.runs.device import best_device
+
+
+@pytest.mark.parametrize(
+    ("name", "cuda", "mps", "rank", "device"),
+    [
+        ("auto", False, False, None, "cpu"),
+        ("auto", False, True, None, "mps"),
+        ("auto", True, True, None, "cuda"),
+        ("auto", True, False, "3", "cuda:3"),
+        ("auto", False, True, "1", "cpu"),  # several processes cannot share it
+        ("cuda", True, False, "3", "cuda:3"),
+        ("cuda:1", True, False, "3", "cuda:1"),
+        ("cpu", True, False, "3", "cpu"),
+    ],
+)
+def test_each_process_has_its_own(
+    name: str, cuda: bool, mps: bool, rank: str | None, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    if rank is not None:
+        monkeypatch.setenv("LOCAL_RANK", rank)
+    assert best_device(name) == torch.device(device)

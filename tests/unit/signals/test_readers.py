@@ -1,0 +1,163 @@
+"""Files of signals: what is read, what is mapped, and what is refused, with file and line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.errors import DataError
+from regard.signals.readers import Layout, read_signals
+
+X = np.arange(30, dtype=np.float32).reshape(3, 2, 5)
+
+
+class TestArrays:
+    def test_npz_is_mapped_and_compressed_ones_are_read(self, tmp_path: Path) -> None:
+        for save, mapped in ((np.savez, True), (np.savez_compressed, False)):
+            save(tmp_path / "a.npz", X=X, y=np.array([1.0, 2.0, 2.0]), snr=np.array([-5, 0, 5]))
+            found = read_signals(tmp_path / "a.npz", Layout(groups=("snr",)))
+            assert found.labels == ["1", "2", "2"]
+            assert found.groups == {"snr": ["-5", "0", "5"]}
+            assert found.cases.channels == 2
+            np.testing.assert_array_equal(found.cases[1], X[1])
+            base = found.cases[0]
+            while base.base is not None and not isinstance(base, np.memmap):
+                base = base.base
+            assert isinstance(base, np.memmap) == mapped
+
+    def test_npz_with_lengths_and_channels_last(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "a.npz", signals=X.transpose(0, 2, 1), kind=["u", "v", "u"], n=[5, 1, 3])
+        layout = Layout("signals", "kind", "n", channels_last=True)
+        found = read_signals(tmp_path / "a.npz", layout)
+        assert found.labels == ["u", "v", "u"]
+        assert found.cases.lengths.tolist() == [5, 1, 3]
+        np.testing.assert_array_equal(found.cases[2], X[2, :, :3])
+
+    def test_fortran_order(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "a.npz", X=np.asfortranarray(X), y=[0, 1, 2])
+        np.testing.assert_array_equal(read_signals(tmp_path / "a.npz").cases[1], X[1])
+
+    def test_npy_with_labels_beside(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "a.npy", X)
+        (tmp_path / "names.txt").write_text("u\nv\nw\n")
+        assert read_signals(tmp_path / "a.npy", Layout(labels="names.txt")).labels == ["u", "v", "w"]
+        np.save(tmp_path / "y.npy", np.array([3, 1, 2]))
+        assert read_signals(tmp_path / "a.npy", Layout(labels="y.npy")).labels == ["3", "1", "2"]
+        assert read_signals(tmp_path / "a.npy", labelled=False).labels is None
+
+    def test_objects_are_never_unpickled(self, tmp_path: Path) -> None:
+        ragged = np.empty(2, dtype=object)
+        ragged[:] = [np.zeros(3), np.zeros(4)]
+        np.savez(tmp_path / "a.npz", X=ragged, y=[0, 1])
+        with pytest.raises(DataError, match=r"Python objects.*`lengths`"):
+            read_signals(tmp_path / "a.npz")
+        np.save(tmp_path / "a.npy", ragged)
+        with pytest.raises(DataError, match=r"is not an \.npy file of numbers"):
+            read_signals(tmp_path / "a.npy", labelled=False)
+
+
+class TestTables:
+    def read(self, tmp_path: Path, text: str, **options: Any) -> Any:
+        (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+        return read_signals(tmp_path / "a.csv", **options)
+
+    def test_header_label_and_groups(self, tmp_path: Path) -> None:
+        text = "site,t0,t1,t2,label\nnorth,1,2,3,up\nsouth,4,5,,down\n"
+        found = self.read(tmp_path, text, layout=Layout(groups=("site",)))
+        assert found.labels == ["up", "down"]
+        assert found.groups == {"site": ["north", "south"]}
+        assert found.cases.lengths.tolist() == [3, 2]
+        assert found.cases[1].tolist() == [[4, 5]]
+
+    def test_without_header(self, tmp_path: Path) -> None:
+        assert self.read(tmp_path, "1,2,a\n,3,b\n").labels == ["a", "b"]
+        found = self.read(tmp_path, "7,1,2\n8,3,4\n", layout=Layout(labels="1"))
+        assert (found.labels, found.cases[1].tolist()) == (["7", "8"], [[3, 4]])
+        found = self.read(tmp_path, "7,1,2\n8,3,4\n", labelled=False)
+        assert (found.labels, found.cases[0].tolist()) == (None, [[7, 1, 2]])
+
+    @pytest.mark.parametrize(
+        ("text", "options", "words"),
+        [
+            ("", {}, "a.csv: is empty"),
+            ("t0,t1,y\n", {}, "no row follows"),
+            ("1,2,a\n1,a\n", {}, "a.csv:2: the row has 2 columns, but the first one has 3"),
+            ("1,2,a\n1,x,a\n", {}, "a.csv:2: 'x' is no number"),
+            ("1,2,a\n,,a\n", {}, "a.csv:2: the row has no value"),
+            ("t0,t1,kind\n1,2,a\n", {"layout": Layout(labels="kinds")}, "no column 'kinds'; did you mean 'kind'"),
+            ("1,2,a\n", {"layout": Layout(labels="4")}, "no column '4', and no header"),
+        ],
+    )
+    def test_refused(self, tmp_path: Path, text: str, options: dict[str, Any], words: str) -> None:
+        with pytest.raises(DataError, match=words):
+            self.read(tmp_path, text, **options)
+
+
+HEADER = "#made\n@problemName x\n@timeStamps false\n@univariate false\n@dimensions 2\n@classLabel true a b\n@data\n"
+
+
+class TestArchive:
+    def test_channels_lengths_and_missing_values(self, tmp_path: Path) -> None:
+        (tmp_path / "a.ts.gz").write_bytes(gzip.compress((HEADER + "1,2,3:4,5,?:a\r\n6:7:b\n").encode()))
+        found = read_signals(tmp_path / "a.ts.gz")
+        assert found.labels == ["a", "b"]
+        np.testing.assert_array_equal(found.cases[0], [[1, 2, 3], [4, 5, np.nan]])
+        assert found.cases.lengths.tolist() == [3, 1]
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("1,2:a\n", r"a\.ts:1: a header line must start with @"),
+            ("@problemNam x\n@data\n", r"a\.ts:1: @problemNam is unknown; did you mean 'problemname'"),
+            ("@classLabel\n", r"a\.ts:1: @classLabel must be followed by true or false"),
+            ("@classLabel true\n", r"a\.ts:1: @classLabel true must be followed by the classes"),
+            ("@dimensions two\n", r"a\.ts:1: @dimensions must be followed by the number"),
+            ("@timeStamps true\n", r"a\.ts:1: values with time stamps"),
+            ("@targetLabel true\n", r"a\.ts:1: this is a file for regression"),
+            ("@classLabel true a b\n", r"a\.ts: no line says @data"),
+            (HEADER, r"a\.ts: no case follows"),
+            (HEADER + "1:2:c\n", r"a\.ts:8: the class 'c' is not among"),
+            (HEADER + "1:2:3:a\n", r"a\.ts:8: the case has 3 channels, but @dimensions says 2"),
+            (HEADER + "1:2,3:a\n", r"a\.ts:8: the channels have unequal lengths: 1, 2"),
+            (HEADER + "1,q:2,3:a\n", r"a\.ts:8: 'q' is no number"),
+            ("@classLabel false\n@data\n1,2\n", r"a\.ts: holds no labels"),
+            ("@classLabel true a\n@data\n1:2:a\n1:a\n", r"a\.ts:4: the case has 1 channels, but the first one has 2"),
+        ],
+    )
+    def test_refused_with_the_line(self, tmp_path: Path, text: str, words: str) -> None:
+        (tmp_path / "a.ts").write_text(text)
+        with pytest.raises(DataError, match=words):
+            read_signals(tmp_path / "a.ts")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "layout", "words"),
+    [
+        ({"X": X}, Layout(), "holds no labels"),
+        ({"X": X, "y": [1, 2]}, Layout(), "there are 3 cases, but 2 of labels"),
+        ({"Z": X, "y": [1, 2, 3]}, Layout(), "no array 'X'"),
+        ({"X": X, "y": [1, 2, 3]}, Layout(groups=("snrs",)), "no array 'snrs'"),
+        ({"X": X, "y": [[1], [2], [3]]}, Layout(), "one value a case"),
+        ({"X": X, "y": [1, 2, 3], "n": [5, 6, 5]}, Layout(lengths="n"), "a length is 6, but the cases have 5 frames"),
+        ({"X": X, "y": [1, 2, 3], "n": [5, 0, 5]}, Layout(lengths="n"), "case 1 has no frames"),
+        ({"X": X[0, 0], "y": [1, 2, 3]}, Layout(), r"but has shape \[5\]"),
+    ],
+)
+def test_arrays_that_are_refused(tmp_path: Path, arrays: dict[str, Any], layout: Layout, words: str) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(DataError, match=words):
+        read_signals(tmp_path / "a.npz", layout)
+
+
+def test_files_that_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.npz").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"is not an \.npz file"):
+        read_signals(tmp_path / "a.npz")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_signals(tmp_path / "b.ts")
+    with pytest.raises(DataError, match=r"read from \.npz, \.npy, \.csv and \.ts"):
+        read_signals(tmp_path / "a.wav")
