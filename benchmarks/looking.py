@@ -4,7 +4,7 @@ Prints the median ratio of a forward of a model that was watched before to one t
 (1.00 is no cost); the seconds to look at a sentence of the base model with everything that a report holds; and the
 size of the report.
 
-    python benchmarks/inspect.py --pairs 40
+    python benchmarks/looking.py --pairs 40
 """
 
 from __future__ import annotations
