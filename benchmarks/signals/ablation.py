@@ -16,9 +16,9 @@ from itertools import product
 from pathlib import Path
 
 from regard.inspection.figures import accuracy_by_group
-from regard.runs.evaluate_classifier import evaluate_classifier
-from regard.runs.recipe import read_tables
-from regard.runs.train_classifier import train_classifier
+from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
+from regard.runs.recipes.recipe import read_tables
+from regard.runs.training.train_classifier import train_classifier
 
 POSITIONS = ("none", "sinusoidal", "learned")
 RESIDUALS = ("pre", "none")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.models import Transformer, TransformerSpec, build
-    from regard.runs.train import train
+    from regard.runs.training.train import train
     from regard.signals.estimator import TransformerClassifier
     from regard.translator import Translator, load
     from regard.verification import verify
@@ -19,7 +19,7 @@ _HOME = {
     "Transformer": "regard.models",
     "TransformerClassifier": "regard.signals.estimator",
     "TransformerSpec": "regard.models",
-    "train": "regard.runs.train",
+    "train": "regard.runs.training.train",
     "load": "regard.translator",
     "Translator": "regard.translator",
     "verify": "regard.verification",

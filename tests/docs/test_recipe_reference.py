@@ -11,8 +11,8 @@ from regard.data import FilterOptions, NoiseOptions, TokenizerOptions
 from regard.evaluation import EvaluationOptions
 from regard.generation import SearchOptions
 from regard.models import ClassifierSpec, Dropout, TransformerSpec
-from regard.runs.recipe import Corpus, DataOptions
-from regard.runs.signal_recipe import SignalData
+from regard.runs.recipes.recipe import Corpus, DataOptions
+from regard.runs.recipes.signal_recipe import SignalData
 from regard.signals.augmentation import AugmentOptions
 from regard.signals.synthetic import Modulations, Tones
 from regard.training import TrainingOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.runs.train import train
+from regard.runs.training.train import train
 
 RECIPE = """
 [data]

@@ -34,9 +34,9 @@ def ablate(
     Prints mean and spread over seeds, and writes all figures and a picture. The same command goes on where it stopped.
     """
     from regard.cli.machine import set_up
-    from regard.runs.ablate import ablate as run
-    from regard.runs.ablate import table_lines
-    from regard.runs.prepare import say_nothing, say_on_stderr
+    from regard.runs.looking.ablate import ablate as run
+    from regard.runs.looking.ablate import table_lines
+    from regard.runs.training.prepare import say_nothing, say_on_stderr
 
     set_up(threads, device)
     say = say_nothing if quiet else say_on_stderr

@@ -23,8 +23,8 @@ def average(
     """
     if last is not None and best is not None:
         raise typer.BadParameter("give --last or --best, not both", param_hint="--last")
-    from regard.runs.export import export_as_asked, export_in_words
-    from regard.runs.folder import RunFolder
+    from regard.runs.training.export import export_as_asked, export_in_words
+    from regard.runs.training.folder import RunFolder
 
     folder = RunFolder(run)
     if last is None and best is None:

@@ -91,7 +91,7 @@ def evaluate(
     if classifies:
         if len(given) > 1:
             raise typer.BadParameter("classifiers are measured one at a time", param_hint="MODEL")
-        from regard.runs.evaluate_classifier import evaluate_classifier
+        from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
 
         set_up(threads, device)
         measured = evaluate_classifier(
@@ -106,8 +106,8 @@ def evaluate(
         for line in [measured.report.to_json()] if json else measured.lines():
             typer.echo(line)
         return
-    from regard.runs.evaluate import evaluate as run
-    from regard.runs.prepare import say_nothing, say_on_stderr
+    from regard.runs.evaluating.evaluate import evaluate as run
+    from regard.runs.training.prepare import say_nothing, say_on_stderr
 
     say = say_nothing if quiet else say_on_stderr
     metrics = [*(metric or ())]

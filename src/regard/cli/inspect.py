@@ -71,7 +71,7 @@ def inspect(
     example that is drawn for it.
     """
     from regard.cli.machine import set_up
-    from regard.runs.prepare import say_nothing, say_on_stderr
+    from regard.runs.training.prepare import say_nothing, say_on_stderr
 
     files = without is not None or source is not None or target is not None
     if files and (source is None or target is None or text is not None):
@@ -83,9 +83,9 @@ def inspect(
     set_up(threads, device)
     say = say_nothing if quiet else say_on_stderr
     if files:
-        from regard.runs.align import aligned_lines
         from regard.runs.device import best_device
-        from regard.runs.without import compare_without, comparison_lines
+        from regard.runs.looking.without import compare_without, comparison_lines
+        from regard.runs.translating.align import aligned_lines
         from regard.translator import load
 
         assert source is not None and target is not None
@@ -99,7 +99,7 @@ def inspect(
             typer.echo(line)
         return
 
-    from regard.runs.inspect import Wishes, inspect
+    from regard.runs.looking.inspect import Wishes, inspect
 
     wishes = Wishes(
         ledger=ledger,

@@ -52,10 +52,10 @@ def score(
     """
     folders = one_or_more_models(models, model_options)
     from regard.cli.machine import set_up
-    from regard.runs.prepare import say_nothing, say_on_stderr
-    from regard.runs.score import Outputs
-    from regard.runs.score import score as run
-    from regard.runs.wishes import Wishes
+    from regard.runs.training.prepare import say_nothing, say_on_stderr
+    from regard.runs.translating.score import Outputs
+    from regard.runs.translating.score import score as run
+    from regard.runs.translating.wishes import Wishes
 
     outputs = Outputs(source, target, pairs, translations)
     wishes = Wishes(words.given({"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}))

@@ -97,7 +97,7 @@ def train(
         _replay(replay, threads, device)
         return
     validation = valid or ((valid_pairs,) if valid_pairs else ())
-    from regard.runs.plan import plan
+    from regard.runs.recipes.plan import plan
 
     asked = plan(
         recipe,
@@ -115,7 +115,7 @@ def train(
     )
     asked.corpora()  # mistakes are told before anything large is loaded
     if dump:
-        from regard.runs.recipe import dump as as_toml
+        from regard.runs.recipes.recipe import dump as as_toml
 
         _say(f"reading {asked.files_in_words()} …", quiet)
         effective, chosen = asked.dry()
@@ -125,17 +125,17 @@ def train(
 
     _say("loading PyTorch …", quiet)
     from regard.cli.machine import set_up
-    from regard.runs.train import train as run
+    from regard.runs.training.train import train as run
 
     set_up(threads, device)
     if dry_run:
-        from regard.runs.dry_run import dry_run as rehearse
+        from regard.runs.training.dry_run import dry_run as rehearse
 
         for part in rehearse(asked, device=device, say=partial(_say, quiet=quiet)):
             typer.echo(part)
         return
     if lr_range:
-        from regard.runs.rate_test import rate_test
+        from regard.runs.training.rate_test import rate_test
 
         for line in rate_test(asked, picture=plot, device=device, say=partial(_say, quiet=quiet)):
             typer.echo(line)
@@ -162,7 +162,7 @@ def train(
 
 def _replay(path: Path, threads: int | None, device: str) -> None:
     from regard.cli.machine import set_up
-    from regard.runs.replay import replay_failure
+    from regard.runs.training.replay import replay_failure
 
     set_up(threads, device)
     for line in replay_failure(path, device=device):
@@ -189,10 +189,10 @@ def _train_on_signals(
     quiet: bool,
     dump: bool,
 ) -> None:
-    from regard.runs.train_classifier import effective_recipe, train_classifier
+    from regard.runs.training.train_classifier import effective_recipe, train_classifier
 
     if dump:
-        from regard.runs.signal_recipe import dump_signals
+        from regard.runs.recipes.signal_recipe import dump_signals
 
         typer.echo(dump_signals(effective_recipe(recipe, data=data, limits=limits).recipe), nl=False)
         return

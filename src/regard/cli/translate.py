@@ -130,15 +130,15 @@ def translate(
     several = (nbest or 1) > 1 or ((samples or 1) > 1 and mbr is None)
     form = form or ("jsonl" if jsonl else "nbest" if several else "text")
 
-    from regard.runs.output import refuse_output
+    from regard.runs.translating.output import refuse_output
 
     refuse_output(output_file, [input_file or "-", glossary, dictionary])
     from regard.cli.machine import set_up
     from regard.cli.pauses import pauses
-    from regard.runs.filter import FilterOptions
-    from regard.runs.prepare import say_nothing, say_on_stderr
-    from regard.runs.translate import translate as run
-    from regard.runs.wishes import Wishes
+    from regard.runs.training.prepare import say_nothing, say_on_stderr
+    from regard.runs.translating.filter import FilterOptions
+    from regard.runs.translating.translate import translate as run
+    from regard.runs.translating.wishes import Wishes
 
     options = FilterOptions(
         models=tuple(map(str, folders)),

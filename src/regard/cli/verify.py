@@ -25,7 +25,7 @@ def verify(
     check failed.
     """
     from regard.cli.machine import set_up
-    from regard.runs.verify import verify as run
+    from regard.runs.looking.verify import verify as run
 
     set_up(threads, "cpu")
     report = run(subject, checks=check or (), seed=seed)

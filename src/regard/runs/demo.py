@@ -12,8 +12,8 @@ from regard.inspection import watch_attention
 from regard.inspection.report import Example, attention_page, example_of
 from regard.protocols import BOS, EOS
 from regard.runs.dictionary import SOURCE, Pronunciations, part_of, read_dictionary
-from regard.runs.prepare import say_nothing, say_on_stderr
-from regard.runs.train import train
+from regard.runs.training.prepare import say_nothing, say_on_stderr
+from regard.runs.training.train import train
 from regard.storage import write_bytes
 from regard.translator import Translator
 
@@ -73,7 +73,7 @@ def demo(out: Path, minutes: float, *, device: str = "auto", quiet: bool = False
 
     Raises:
         MissingExtraError: the package with the dictionary is not installed.
-        RegardError: as `regard.runs.train.train`.
+        RegardError: as `regard.runs.training.train.train`.
     """
     say = say_nothing if quiet else say_on_stderr
     say(f"words: {SOURCE}")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import regard.runs.train
+import regard.runs.training.train
 from regard import __version__
 from regard.cli import run
 from regard.errors import RegardError
-from regard.runs.recipe import check, read_tables
+from regard.runs.recipes.recipe import check, read_tables
 from unit.runs.toys import write_bundle, write_corpus
 
 
@@ -227,7 +227,7 @@ def test_what_nobody_expected_is_one_sentence(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(regard.runs.train, "train", fail)
+    monkeypatch.setattr(regard.runs.training.train, "train", fail)
     assert run(["train", "--pairs", "x.tsv", "-q"]) == 1
     told = capsys.readouterr().err
     assert "ZeroDivisionError: oh" in told and "regard --debug" in told and told.count("\n") == 1
@@ -253,6 +253,6 @@ def test_exit_codes(
     def fail(*_: object, **__: object) -> None:
         raise raised
 
-    monkeypatch.setattr(regard.runs.train, "train", fail)
+    monkeypatch.setattr(regard.runs.training.train, "train", fail)
     assert run(["train", "--pairs", "x.tsv", "-q"]) == code
     assert sentence in capsys.readouterr().err

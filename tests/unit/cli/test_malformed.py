@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from regard.cli import run
 from regard.data import read_lines
-from regard.runs.toml import write_toml
+from regard.runs.recipes.toml import write_toml
 from unit.data.nasty import NASTY
 from unit.runs.toys import write_bundle, write_corpus
 

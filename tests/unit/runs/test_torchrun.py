@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.runs.train import train
+from regard.runs.training.train import train
 from regard.training import Checkpoints
 from unit.runs.toys import RECIPE, write_corpus
 

@@ -1,0 +1,62 @@
+"""From a file of signals to a label a case, and to a page that shows what in the signals counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from regard.inspection.report import SignalSection, SignalView, render_page
+from regard.runs.evaluating.evaluate_classifier import recipe_of
+from regard.signals.cases import Cases
+from regard.signals.classifier import SignalClassifier
+from regard.signals.explanation import Explanation, explain
+from regard.signals.readers import Layout, read_signals
+from regard.storage import write_bytes
+
+_PART = 1024
+"""Cases classified before their answers are told: what is mapped need not fit in memory."""
+
+_NOTE = (
+    "Gradient × input: how the score of the answer would fall if the value were that of the mean; blue speaks for the "
+    "answer, orange against it. Attention: how much each frame counts in what is classified. Neither proves a cause."
+)
+
+
+def read_cases(classifier: SignalClassifier, path: str | Path) -> Cases:
+    """Return the cases of a file, laid out as the classifier's recipe says; labels are left aside.
+
+    Raises:
+        DataError: the file cannot be used.
+    """
+    recipe = recipe_of(classifier)
+    return read_signals(path, recipe.data.layout if recipe else Layout(), labelled=False).cases
+
+
+def answers(classifier: SignalClassifier, cases: Cases, *, jsonl: bool = False) -> Iterator[str]:
+    """Yield a line a case, in order: its label, or JSON with the probability of every label."""
+    names = [str(label) for label in classifier.classes]
+    for start in range(0, len(cases), _PART):
+        part = cases.subset(np.arange(start, min(start + _PART, len(cases))))
+        for row in classifier.probabilities(part):
+            label = names[int(row.argmax())]
+            shares = {name: round(float(share), 6) for name, share in zip(names, row, strict=True)}
+            yield json.dumps({"label": label, "probabilities": shares}, ensure_ascii=False) if jsonl else label
+
+
+def write_explanations(classifier: SignalClassifier, cases: Cases, path: str | Path, *, first: int) -> None:
+    """Write an HTML page of the first cases, each with its weights over time."""
+    found = explain(classifier, cases.subset(np.arange(min(first, len(cases)))))
+    views = [_view(index, explanation) for index, explanation in enumerate(found)]
+    page = render_page("Signals, and what counted in them", [SignalSection(views, _NOTE)])
+    write_bytes(path, page.encode())
+
+
+def _view(index: int, explanation: Explanation) -> SignalView:
+    views = {"gradient × input": explanation.influence.tolist()}
+    if explanation.attention is not None:
+        views["attention"] = [explanation.attention.tolist()]
+    answer = f"{explanation.label}, with probability {explanation.probability:.3f}"
+    return SignalView(f"case {index + 1}", answer, explanation.signal.tolist(), views)

@@ -1,0 +1,196 @@
+"""How good are systems on a test set? Their outputs against references, by the protocol of the first one's recipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from regard.data import read_lines
+from regard.errors import DataError, InputError, RecipeError
+from regard.evaluation import EvaluationOptions, Line, Report, compare, worst
+from regard.runs.device import best_device
+from regard.runs.recipes.recipe import DataOptions, Recipe, check
+from regard.runs.training.prepare import Say, TextSet, read_aligned, read_set, say_nothing
+from regard.runs.translating.output import refuse_output
+from regard.runs.waiting import telling
+from regard.storage import write_bytes
+from regard.translator import Translator, load
+
+System = str | Path | Translator
+"""A model folder, a run folder, a file of outputs, or a translator."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found of one or several systems.
+
+    Attributes:
+        reports: name -> figures; all but the first tell how sure their difference to the first is.
+        sources: the lines of the test set.
+        worst: name -> the lines with the lowest chrF, as many as were asked for.
+    """
+
+    reports: Mapping[str, Report]
+    sources: Sequence[str]
+    worst: Mapping[str, Sequence[Line]]
+
+    @property
+    def first(self) -> Report:
+        """The figures of the first system."""
+        return next(iter(self.reports.values()))
+
+    def lowest(self, metric: str) -> float:
+        """Return the lowest value of any system.
+
+        Raises:
+            InputError: the metric was not measured.
+        """
+        values = [
+            figure.value for report in self.reports.values() for figure in report.figures if figure.name == metric
+        ]
+        if not values:
+            raise InputError(f"{metric} was not measured; add --metric {metric.lower()}")
+        return min(values)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what people read; the name of a system stands over its figures if there are several."""
+        several = len(self.reports) > 1
+        for name, report in self.reports.items():
+            if several:
+                yield name
+            for line in report.lines():
+                yield f"  {line}" if several else line
+            for bad in self.worst[name]:
+                yield f"line {bad.number}: chrF {bad.chrf:.2f}"
+                yield f"  source     {self.sources[bad.number - 1]}"
+                yield from (f"  reference  {reference}" for reference in bad.references)
+                yield f"  output     {bad.output}"
+
+    def to_json(self) -> str:
+        """Return the whole as one line of JSON: the report of one system, or a list of them."""
+        found: list[dict[str, Any]] = []
+        for name, report in self.reports.items():
+            lines = [{**asdict(bad), "source": self.sources[bad.number - 1]} for bad in self.worst[name]]
+            found.append({"name": name, **asdict(report), **({"worst": lines} if lines else {})})
+        return json.dumps(found[0] if len(found) == 1 else {"systems": found}, ensure_ascii=False)
+
+
+def evaluate(
+    *systems: System,
+    source: str | Path | None = None,
+    references: Sequence[str | Path] = (),
+    pairs: str | Path | None = None,
+    several_answers: bool | None = None,
+    data: str | Path | None = None,
+    metrics: Sequence[str] = (),
+    bleu_tokenize: str | None = None,
+    lowercase: bool | None = None,
+    beam: int | None = None,
+    intervals: bool = False,
+    test: Literal["bootstrap", "randomisation"] = "bootstrap",
+    num_worst: int = 0,
+    output: str | Path | None = None,
+    device: str = "auto",
+    say: Say = say_nothing,
+) -> Evaluation:
+    """Translate a test set with each system and measure the results.
+
+    Args:
+        systems: one or several; the others are compared with the first.
+        source: file of source lines.
+        references: one or more files of references, aligned with it.
+        pairs: instead of the two: a file of pairs. With none of the three, the test set that the recipe names.
+        several_answers: the file of pairs repeats a source to list a further right answer; as in the recipe if None.
+        data: the folder where relative paths of the recipe start; left out, the current one.
+        metrics: what to measure; left out, what the recipe says.
+        bleu_tokenize: sacrebleu's tokenizer; left out, the recipe's.
+        lowercase: compare without case; left out, the recipe's.
+        beam: of the search; left out, the recipe's.
+        intervals: add 95 % bootstrap intervals.
+        test: how the difference of two systems is tested.
+        num_worst: how many of the worst lines to list.
+        output: file to write the outputs of the one system to.
+        device: where to compute.
+        say: told what takes a while.
+
+    Raises:
+        InputError: a file, option or system cannot be used.
+    """
+    names = _names(systems)
+    if output is not None and len(systems) > 1:
+        raise InputError("outputs of several systems do not go into one file; evaluate them one by one to keep them")
+    refuse_output(None if output is None else Path(output), [source, *references, pairs, *_files(systems)])
+    first = _opened(systems[0], device, say)
+    tables = first.recipe if isinstance(first, Translator) else {}
+    recipe = check(tables, "the recipe of the model")
+    protocol = _protocol(recipe, tables, metrics, bleu_tokenize, lowercase)
+    options = recipe.data if several_answers is None else replace(recipe.data, several_answers=several_answers)
+    text = _text(options, source, [str(path) for path in references], pairs, Path(data or ""))
+    outputs: dict[str, Sequence[str]] = {}
+    for name, system in zip(names, systems, strict=True):
+        opened = first if system is systems[0] else _opened(system, device, say)
+        outputs[name] = opened(text.sources, beam=beam, tag=text.tags) if isinstance(opened, Translator) else opened
+        if len(outputs[name]) != len(text.sources):
+            raise DataError(f"{name} has {len(outputs[name]):,} lines but the test set {len(text.sources):,}")
+    if output is not None:
+        write_bytes(output, "".join(f"{line}\n" for line in outputs[names[0]]).encode())
+    reports = compare(protocol.build(), outputs, text.references, intervals=intervals, test=test)
+    bad = {name: worst(lines, text.references, num_worst) if num_worst else [] for name, lines in outputs.items()}
+    return Evaluation(reports, text.sources, bad)
+
+
+def _names(systems: Sequence[System]) -> list[str]:
+    """Return what the systems are called in a report; a second one of the same name gets a number."""
+    names: list[str] = []
+    for number, system in enumerate(systems, 1):
+        name = "translator" if isinstance(system, Translator) else str(system)
+        names.append(name if name not in names else f"{name} ({number})")
+    if not names:
+        raise InputError("there must be at least one system to evaluate")
+    return names
+
+
+def _files(systems: Sequence[System]) -> list[str | Path]:
+    return [system for system in systems if not isinstance(system, Translator) and Path(system).is_file()]
+
+
+def _opened(system: System, device: str, say: Say) -> Translator | list[str]:
+    """Return the translator, or the outputs that a file holds."""
+    if isinstance(system, Translator):
+        return system
+    if _files([system]):
+        return list(read_lines(system))
+    with telling(f"loading {system}", say):
+        return load(system, best_device(device))
+
+
+def _protocol(
+    recipe: Recipe,
+    tables: Mapping[str, Any],
+    metrics: Sequence[str],
+    bleu_tokenize: str | None,
+    lowercase: bool | None,
+) -> EvaluationOptions:
+    wishes = {"metrics": list(metrics), "bleu_tokenize": bleu_tokenize, "lowercase": lowercase}
+    given = {key: value for key, value in wishes.items() if value not in (None, [])}
+    if not given:
+        return recipe.evaluation
+    changed: Recipe = check({"evaluation": {**dict(tables.get("evaluation", {})), **given}}, "the evaluation")
+    return changed.evaluation
+
+
+def _text(
+    options: DataOptions, source: str | Path | None, references: Sequence[str], pairs: str | Path | None, data: Path
+) -> TextSet:
+    if pairs is not None:
+        if source is not None or references:
+            raise RecipeError("a file of pairs holds source and references: give it alone")
+        return read_set(replace(options, test_source=None, test_target=None, test_pairs=str(pairs)), "test", Path())
+    if (source is None) != (not references):
+        raise RecipeError("the source needs its reference, and a reference its source")
+    if source is not None:
+        return read_aligned(str(source), references)
+    return read_set(options, "test", data)

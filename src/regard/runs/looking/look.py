@@ -1,0 +1,322 @@
+"""What does a model do with one example? It is run once, with ears on every part of it, and nothing of it changes.
+
+Axes: B batch, H heads, S source, T target, L queries or keys, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import InputError
+from regard.generation import Hypothesis
+from regard.inspection import AttentionMaps, Choice, Kind, Walk, choices, trace
+from regard.inspection.listeners import attach
+from regard.inspection.report import Beam, Example
+from regard.protocols import BOS, EOS, SPECIALS
+from regard.runs.looking.search_steps import search_with_steps
+from regard.training import evaluation_mode
+from regard.translator import Translator
+from regard.verification.inputs import Tokens, draw_inputs
+from regard.verification.recognise import recognise
+
+SHOWN = 7
+"""Positions on each side of an example that is made up for a module without words."""
+
+_SIDES: Mapping[Kind, tuple[str, str]] = {
+    "encoder": ("source", "source"),
+    "decoder": ("target", "read"),
+    "cross": ("target", "source"),
+    "self": ("source", "source"),
+}
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The weights of one attention, with its name and tokens.
+
+    Attributes:
+        address: ``decoder.layer:3.cross``: layers are counted from 1.
+        path: Where it is in the model.
+        weights: [H, Lq, Lk].
+        rows: The Lq tokens that look.
+        columns: The Lk tokens that are looked at.
+    """
+
+    address: str
+    path: str
+    weights: Float[Tensor, "H Lq Lk"]
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen.
+
+    Attributes:
+        title: What the model was given.
+        output: What it made of it.
+        source: Source tokens, end mark included.
+        target: Target tokens, end mark included.
+        read: What the decoder had read at each of them.
+        walk: What happened to the tensors.
+        maps: Attention weights by kind, [N, H, Lq, Lk], of those kinds whose layers are alike.
+        attentions: Every attention on its own.
+        choices: How logits became tokens.
+        beams: The steps of the search, if there was one.
+        found: Its result.
+        loss: What the gradients are of, if there are any.
+    """
+
+    title: str
+    output: str
+    source: Sequence[str]
+    target: Sequence[str]
+    read: Sequence[str]
+    walk: Walk
+    maps: Mapping[Kind, Tensor]
+    attentions: Sequence[Attention]
+    choices: Sequence[Choice] = ()
+    beams: Sequence[Sequence[Beam]] = ()
+    found: Hypothesis | None = None
+    loss: str = ""
+
+    def example(self) -> Example | None:
+        """Return what the attention section of a report draws, or None when no attention was heard."""
+        if not self.maps:
+            return None
+        facts = {} if self.found is None else {"score": f"{self.found.score:.3f}"}
+        return Example(
+            self.source, self.target, self.maps, self.read, title=self.title, output=self.output, facts=facts
+        )
+
+
+def look_at_text(
+    translator: Translator,
+    text: str,
+    *,
+    translation: str | None = None,
+    beam: int | None = None,
+    tag: str = "",
+    backward: bool = False,
+) -> Look:
+    """Return what a model does with a sentence.
+
+    Args:
+        translator: The model and its tokenizers.
+        text: One sentence.
+        translation: What the decoder reads; left out, what a search finds.
+        beam: Of the search; left out, the model's own.
+        tag: Put before the text, for models trained with tags.
+        backward: Walk the gradients of the translation's loss as well.
+
+    Raises:
+        InputError: The sentence has no token or more than the model can read.
+    """
+    model, names = translator.model, translator.target_tokenizer.pieces
+    pair = _Pair.of(translator, text, tag)
+    beams: Sequence[Sequence[Beam]] = ()
+    found = None
+    with evaluation_mode(model):
+        if translation is None:
+            search = translator.search if beam is None else replace(translator.search, beam=beam)
+            search = replace(search, max_length=min(search.max_length, model.spec.max_len - 1))
+            found, beams = search_with_steps(model, pair.source, search, names)
+            pair.reads([*found.ids, EOS] if found.finished else found.ids)
+        else:
+            pair.reads_text(translation)
+        wanted = torch.tensor(pair.target_ids, device=pair.source.device)
+        maps = AttentionMaps(type(model).__name__)
+        loss = (lambda logits: F.cross_entropy(logits[0].float(), wanted)) if backward else None
+        with attach(model, maps.hear):
+            walk = trace(model, pair.source, pair.target, loss=loss)
+    tokens = pair.tokens()
+    return Look(
+        title=text,
+        output=translator.target_tokenizer.decode(pair.target_ids),
+        source=tokens["source"],
+        target=tokens["target"],
+        read=tokens["read"],
+        walk=walk,
+        maps=_by_kind(maps, tokens),
+        attentions=_attentions(maps, tokens),
+        choices=choices(walk.output[0], tokens["read"], pair.target_ids, names),
+        beams=beams,
+        found=found,
+        loss="mean cross-entropy of the target tokens" if backward else "",
+    )
+
+
+def attentions_of_pair(translator: Translator, text: str, translation: str) -> Sequence[Attention]:
+    """Return where a model looks that reads a sentence and its translation, and nothing else of it.
+
+    Raises:
+        InputError: One of the two has no token or more than the model can read.
+    """
+    pair = _Pair.of(translator, text)
+    pair.reads_text(translation)
+    maps = AttentionMaps(type(translator.model).__name__)
+    with torch.inference_mode(), evaluation_mode(translator.model), attach(translator.model, maps.hear):
+        translator.model(pair.source, pair.target)
+    return _attentions(maps, pair.tokens())
+
+
+@dataclass
+class _Pair:
+    """A source and what the decoder reads and writes for it, as ids.
+
+    Attributes:
+        translator: Whose ids they are.
+        source_ids: Ended by EOS.
+        target_ids: What is written: ended by EOS, unless it was cut.
+    """
+
+    translator: Translator
+    source_ids: list[int]
+    target_ids: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, translator: Translator, text: str, tag: str = "") -> _Pair:
+        ids = translator.source_tokenizer.encode(text)
+        if not ids:
+            raise InputError("the sentence is empty: give the model something to read")
+        pair = cls(translator, [*([translator.source_tokenizer.tag_id(tag)] if tag else []), *ids, EOS])
+        pair._fits("the sentence", len(pair.source_ids) - 1)
+        return pair
+
+    def reads(self, ids: Sequence[int]) -> None:
+        if not ids:
+            raise InputError("the model writes nothing for this sentence; give --translation to look at one")
+        self.target_ids = list(ids)
+
+    def reads_text(self, translation: str) -> None:
+        ids = self.translator.target_tokenizer.encode(translation)
+        if not ids:
+            raise InputError("the translation is empty: give the model something to read")
+        self._fits("the translation", len(ids))
+        self.target_ids = [*ids, EOS]
+
+    def _fits(self, what: str, length: int) -> None:
+        longest = self.translator.model.spec.max_len - 1  # a mark takes a place on either side
+        if length > longest:
+            raise InputError(f"{what} has {length:,} tokens, and the model reads at most {longest:,}; shorten it")
+
+    @property
+    def source(self) -> Int[Tensor, "1 S"]:
+        return torch.tensor([self.source_ids], device=next(self.translator.model.parameters()).device)
+
+    @property
+    def target(self) -> Int[Tensor, "1 T"]:
+        return torch.tensor([[BOS, *self.target_ids[:-1]]], device=self.source.device)
+
+    def tokens(self) -> dict[str, list[str]]:
+        names = self.translator.target_tokenizer.pieces(self.target_ids)
+        return {
+            "source": self.translator.source_tokenizer.pieces(self.source_ids),
+            "target": names,
+            "read": [SPECIALS[BOS], *names[:-1]],
+        }
+
+
+def look_at_module(module: nn.Module, *, backward: bool = False, seed: int = 0) -> Look:
+    """Return what any module does with an example that is drawn for it, as `regard verify` draws its own.
+
+    Args:
+        module: A Transformer of any kind.
+        backward: Walk the gradients of the mean square of its output as well.
+        seed: Of the example.
+
+    Raises:
+        InputError: It is not known how to call the module, or it does not run.
+    """
+    adapter = recognise(module)
+    device = next((p.device for p in module.parameters()), torch.device("cpu"))
+    x = draw_inputs(
+        adapter.source,
+        adapter.target,
+        source_lengths=None,
+        target_lengths=None,
+        sizes=(1, SHOWN, SHOWN - 2 if adapter.source is not None else SHOWN),
+        seed=seed,
+        device=device,
+    )
+    dtype = next((p.dtype for p in module.parameters()), torch.float32)
+    for name in adapter.sides:
+        if x.side(name).is_floating_point():
+            x = x.put(name, x.side(name).to(dtype))
+    tokens = {name: _shown(x.side(name)[0]) for name in adapter.sides}
+    tokens.setdefault("source", tokens.get("target", []))
+    tokens["read"] = tokens.setdefault("target", tokens["source"])
+    sizes = {"B": 1, "S": len(tokens["source"]), "T": len(tokens["target"])}
+    maps = AttentionMaps(type(module).__name__)
+
+    def call() -> Tensor:
+        with torch.enable_grad():  # without it torch.nn packs rows into nested tensors, which have no shape to show
+            return adapter.forward(module, x)
+
+    with evaluation_mode(module), attach(module, maps.hear):
+        try:
+            walk = trace(
+                module,
+                call=call,
+                loss=(lambda output: output.float().square().mean()) if backward else None,
+                sizes=sizes,
+            )
+        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+            reason = str(error).split("\n", 1)[0]
+            raise InputError(f"the module does not run: {type(error).__name__}: {reason}") from error
+    return Look(
+        title=f"{type(module).__name__} ({adapter.described})",
+        output="",
+        source=tokens["source"],
+        target=tokens["target"],
+        read=tokens["read"],
+        walk=walk,
+        maps=_by_kind(maps, tokens),
+        attentions=_attentions(maps, tokens),
+        choices=_next_tokens(walk.output, x.target_out, adapter.target, tokens["read"]),
+        loss="mean square of the output" if backward else "",
+    )
+
+
+def _shown(x: Tensor) -> list[str]:
+    """Return a name for each position of a row: its id, or its number where it is a vector."""
+    return [str(value) for value in x.tolist()] if x.ndim == 1 else [f"x{i + 1}" for i in range(len(x))]
+
+
+def _next_tokens(output: Tensor, wanted: Tensor | None, side: object, read: Sequence[str]) -> list[Choice]:
+    if wanted is None or not isinstance(side, Tokens) or output.ndim != 3 or output.size(1) != len(read):
+        return []
+    best = output[0].argmax(dim=-1).tolist()
+    return choices(output[0], read, best, lambda ids: [str(i) for i in ids])
+
+
+def _by_kind(maps: AttentionMaps, tokens: Mapping[str, Sequence[str]]) -> dict[Kind, Tensor]:
+    """Return what a report can draw: the kinds whose layers are alike and fit the tokens."""
+    found: dict[Kind, Tensor] = {}
+    for kind, (rows, columns) in _SIDES.items():
+        layers = [maps.stacked(name)[0] for name in maps.names(kind)]
+        shape = (len(tokens[rows]), len(tokens[columns]))
+        if layers and all(layer.shape == layers[0].shape and layer.shape[-2:] == shape for layer in layers):
+            found[kind] = torch.stack(layers)
+    return found
+
+
+def _attentions(maps: AttentionMaps, tokens: Mapping[str, Sequence[str]]) -> list[Attention]:
+    found = []
+    words = {"encoder": "encoder.layer:{}.self", "decoder": "decoder.layer:{}.self", "cross": "decoder.layer:{}.cross"}
+    for kind, (rows, columns) in _SIDES.items():
+        for number, path in enumerate(maps.names(kind), 1):
+            weights = maps.stacked(path)[0]
+            names = [
+                side if len(side) == size else [str(i + 1) for i in range(size)]
+                for side, size in zip((tokens[rows], tokens[columns]), weights.shape[-2:], strict=True)
+            ]
+            found.append(Attention(words.get(kind, "layer:{}.self").format(number), path, weights, *names))
+    return found

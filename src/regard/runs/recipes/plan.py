@@ -1,0 +1,163 @@
+"""Which recipe is in effect? The file, what the caller says over it, and what fits the corpus where both are silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.data import CorpusFiles
+from regard.errors import FolderError, RecipeError
+from regard.runs.recipes.defaults import Extent, complete
+from regard.runs.recipes.recipe import Recipe, Tables, check, read_tables
+
+if TYPE_CHECKING:
+    from regard.data import RawCorpus
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for.
+
+    Attributes:
+        tables: the keys that somebody gave.
+        given: the same as a recipe, without regard to the corpus.
+        data: where relative paths start.
+        name: of the run, if its folder is not named.
+        where: the name of the recipe, for messages.
+    """
+
+    tables: Tables
+    given: Recipe
+    data: Path
+    name: str
+    where: str
+
+    def corpora(self) -> list[CorpusFiles]:
+        """Return where the training text is.
+
+        Raises:
+            RecipeError: nothing says so.
+        """
+        corpora = self.given.data.all_corpora()
+        if not corpora:
+            raise RecipeError("nothing to train on: give a source and a target file, or pairs, or a recipe with [data]")
+        return [files for corpus in corpora for files in corpus.files(self.data)]
+
+    def files_in_words(self) -> str:
+        """Return the names of the files of training text."""
+        return ", ".join("standard input" if path == "-" else path for files in self.corpora() for path in files.paths)
+
+    def corpora_in_words(self, raw: RawCorpus) -> list[str]:
+        """Return what was read from each of several corpora, or from an n-best list."""
+        corpora = self.corpora()
+        if len(corpora) == 1 and corpora[0].nbest is None:
+            return []
+        sizes = raw.sizes()
+        return [
+            f"{' + '.join(files.paths)}: {size:,} pairs"
+            + _outputs_in_words(files.nbest)
+            + (f", each seen {weight:.3g} times an epoch" if weight != 1 else "")
+            for files, size, weight in zip(corpora, sizes, raw.weights, strict=True)
+        ]
+
+    def recipe(self, targets: Iterable[str] | Extent, *, warmup: int | None = None) -> tuple[Recipe, str]:
+        """Return the recipe in effect for these target lines, and a sentence that says what was chosen.
+
+        ``warmup`` is that of the run that is gone on with.
+        """
+        extent = targets if isinstance(targets, Extent) else Extent.of(targets)
+        tables, sentence = complete(self.tables, extent, warmup=warmup)
+        return check(tables, self.where), sentence
+
+    def dry(self) -> tuple[Recipe, str]:
+        """Return the recipe in effect, after a look at the text that leaves nothing behind."""
+        return self.recipe(pair.target for files in self.corpora() for pair in files.read())
+
+
+def plan(
+    recipe: str | Path | None = None,
+    *,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
+    pairs: str | Path | None = None,
+    valid: Sequence[str | Path] = (),
+    data: str | Path | None = None,
+    preset: str | None = None,
+    updates: int | None = None,
+    epochs: int | None = None,
+    minutes: float | None = None,
+    seed: int | None = None,
+    init: str | Path | None = None,
+) -> Plan:
+    """Put together a recipe file and what is said beside it, which wins.
+
+    Args:
+        recipe: a TOML file.
+        source: file of source lines; with ``target`` it takes the place of the recipe's corpora.
+        target: file of target lines.
+        pairs: instead of the two: a file of pairs.
+        valid: validation files: source and target, or one of pairs.
+        data: the folder where relative paths start; left out, that of the recipe file, else the current one.
+        preset: of the model.
+        updates: when to stop.
+        epochs: when to stop.
+        minutes: when to stop.
+        seed: of everything random.
+        init: a model folder to start from.
+
+    Raises:
+        RecipeError: the file, or a key or value, cannot be used.
+    """
+    tables = {} if recipe is None else read_tables(recipe)
+    where = "the command line" if recipe is None else str(recipe)
+    check(tables, where)
+    said: Tables = {
+        "data": {"source": source, "target": target, "pairs": pairs},
+        "model": {"preset": preset},
+        "training": {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed, "init": init},
+    }
+    match list(valid):
+        case []:
+            pass
+        case [both]:
+            said["data"] |= {"valid_pairs": both}
+        case [valid_source, valid_target]:
+            said["data"] |= {"valid_source": valid_source, "valid_target": valid_target}
+        case more:
+            raise RecipeError(f"validation takes a file of pairs, or a source and a target file, not {len(more)} files")
+    text = {"source", "target", "pairs", "columns", "corpora"}
+    for section, keys in said.items():
+        flags = {key: str(v) if isinstance(v, Path) else v for key, v in keys.items() if v is not None}
+        kept = tables.get(section, {})
+        for replaced in (text, {"valid_source", "valid_target", "valid_pairs"}):
+            if flags.keys() & replaced:  # another corpus takes the place of the recipe's, and is not added to it
+                kept = {key: value for key, value in kept.items() if key not in replaced}
+        if flags:
+            tables[section] = {**kept, **flags}
+    given = check(tables, where)
+    if given.training.init is not None:
+        from regard.runs.training.inherit import inherit_tables  # needs torch, which a recipe otherwise does not
+
+        tables = inherit_tables(tables, given)
+        given = check(tables, where)
+    folder = Path(data) if data is not None else Path(recipe).parent if recipe is not None else Path()
+    if not folder.is_dir():
+        raise FolderError(f"there is no data folder {folder}")
+    return Plan(tables, given, folder, _name(recipe, source, target, pairs), where)
+
+
+def _outputs_in_words(nbest: int | None) -> str:
+    if nbest is None:
+        return ""
+    return ", the best output of each source" if nbest == 1 else f", at most {nbest} outputs of each source"
+
+
+def _name(*paths: str | Path | None) -> str:
+    """Name a run after its recipe or files: ``train.en`` and ``train.de`` make ``en-de``."""
+    names = [Path(path).name.removesuffix(".gz") for path in paths if path is not None]
+    stems, suffixes = {Path(name).stem for name in names}, [Path(name).suffix[1:] for name in names]
+    if len(names) == 2 and len(stems) == 1 and all(suffixes):
+        return "-".join(suffixes)
+    return (Path(names[0]).stem if names else "") or "run"

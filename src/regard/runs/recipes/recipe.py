@@ -1,0 +1,302 @@
+"""What can a run be told? The one schema: a recipe is a TOML file of tables, each the options of one room.
+
+::
+
+    [data]        which files, filters, noise      [training]    batches, optimiser, schedule, when to stop
+    [tokenizer]   how text becomes ids             [generation]  the search
+    [model]       a preset and what differs        [evaluation]  what is measured, and how
+
+Relative paths are looked up in the data folder if one is given, else in the folder of the recipe file, else where the
+command runs. Whatever is left out has a default; some defaults depend on the size of the corpus
+(`regard.runs.recipes.defaults`). Every mistake of a recipe is found before anything is read, and all are told at once.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.data import CorpusFiles, FilterOptions, NoiseOptions, TokenizerOptions
+from regard.errors import RecipeError, nearest
+from regard.evaluation import EvaluationOptions
+from regard.generation import SearchOptions
+from regard.models import TransformerSpec, preset, spec_from_dict, spec_to_dict
+from regard.runs.recipes.mistakes import validated
+from regard.runs.recipes.toml import write_toml
+from regard.training import TrainingOptions
+
+Paths = str | tuple[str, ...]
+Tables = dict[str, dict[str, Any]]
+"""A recipe as TOML has it: section -> key -> value, with only the keys that somebody gave."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One of several corpora: a table ``[[data.corpora]]``.
+
+    Attributes:
+        source: the file of source lines, or several, one after the other.
+        target: the file, or as many files, of target lines.
+        pairs: instead of the two: files of pairs, TSV, or JSONL when the name says so.
+        columns: for TSV, which columns hold source and target, from 1; left out, there must be exactly two.
+        nbest: instead of the target: outputs of another model to learn from, as ``regard translate --nbest`` writes
+            them, or ``--jsonl`` does, which needs no source.
+        nbest_keep: outputs taken of each source; together they count as one.
+        weight: how many times an epoch sees each pair, on average.
+        tag: put before each source as one token that text cannot spell, such as ``de``.
+    """
+
+    source: Paths | None = None
+    target: Paths | None = None
+    pairs: Paths | None = None
+    columns: tuple[int, int] | None = None
+    nbest: str | None = None
+    nbest_keep: int = 1
+    weight: float = 1.0
+    tag: str = ""
+
+    def __post_init__(self) -> None:
+        if self.nbest_keep < 1:
+            raise RecipeError(f"`nbest_keep` must be at least 1, but is {self.nbest_keep}")
+        if self.nbest is not None:
+            if (self.target, self.pairs, self.columns) != (None, None, None) or not isinstance(self.source, str | None):
+                raise RecipeError("`nbest` stands instead of `target` and `pairs`, with one file as `source`")
+            if self.source is None and not self.nbest.removesuffix(".gz").endswith(".jsonl"):
+                raise RecipeError("`nbest` needs the `source` that was translated, unless it is a .jsonl file")
+            self.files(Path())
+            return
+        if (self.source is None) != (self.target is None):
+            have, lack = ("source", "target") if self.target is None else ("target", "source")
+            raise RecipeError(f"`{have}` needs its `{lack}`; a file that holds both sides is given as `pairs`")
+        if (self.source is None) == (self.pairs is None):
+            raise RecipeError("either `source` and `target` or `pairs` must say where the text is")
+        sides = listed(self.source), listed(self.target)
+        if len(sides[0]) != len(sides[1]):
+            raise RecipeError(f"`source` names {len(sides[0])} files but `target` {len(sides[1])}; they go in pairs")
+        self.files(Path())  # weight and columns are checked where they are used
+
+    def files(self, folder: Path) -> list[CorpusFiles]:
+        """Return where the pairs are, relative paths taken from ``folder``."""
+        if self.nbest is not None:
+            outputs, weight = in_folder(folder, self.nbest), self.weight / self.nbest_keep
+            sources = [in_folder(folder, path) for path in listed(self.source)]
+            first, second = (sources[0], outputs) if sources else (outputs, None)
+            return [CorpusFiles(first, second, weight=weight, tag=self.tag, nbest=self.nbest_keep)]
+        sources, targets = (listed(self.pairs), [None]) if self.pairs else (listed(self.source), listed(self.target))
+        return [
+            CorpusFiles(
+                in_folder(folder, source),
+                None if target is None else in_folder(folder, target),
+                self.columns,
+                weight=self.weight,
+                tag=self.tag,
+            )
+            for source, target in zip(sources, targets * len(sources) if self.pairs else targets, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """The table ``[data]``: the files, and what of them is used.
+
+    Attributes:
+        source: the file of source lines, or several, one after the other.
+        target: the file, or as many files, of target lines.
+        pairs: instead of the two: files of pairs, TSV, or JSONL when the name says so.
+        columns: for TSV, which columns hold source and target, from 1; left out, there must be exactly two.
+        corpora: further corpora, or all of them, each with a weight and a tag.
+        temperature: above 1 brings small corpora forward: shares of an epoch are sizes to the power 1/temperature.
+        valid_source: source lines to validate with; without validation files a share of the corpus is set aside.
+        valid_target: their references; several files are several references of each line.
+        valid_pairs: instead of the two: one file of pairs.
+        test_source: source lines of the final evaluation, if there is to be one.
+        test_target: their references; several files are several references of each line.
+        test_pairs: instead of the two: one file of pairs.
+        several_answers: validation and test files repeat a source to list a further right answer.
+        valid_lines: validation lines that are translated, at most; the loss is taken over all.
+        filters: which pairs are left out of training.
+        noise: what is changed in a pair each time that it is seen.
+        workers: processes that make batches ahead of time; the batches are the same for any number.
+    """
+
+    source: Paths | None = None
+    target: Paths | None = None
+    pairs: Paths | None = None
+    columns: tuple[int, int] | None = None
+    corpora: tuple[Corpus, ...] = ()
+    temperature: float = 1.0
+    valid_source: str | None = None
+    valid_target: Paths | None = None
+    valid_pairs: str | None = None
+    test_source: str | None = None
+    test_target: Paths | None = None
+    test_pairs: str | None = None
+    several_answers: bool = False
+    valid_lines: int = 500
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    noise: NoiseOptions = field(default_factory=NoiseOptions)
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.source or self.target or self.pairs:
+            self.all_corpora()
+        for name in ("valid", "test"):
+            source, target, pairs = (getattr(self, f"{name}_{side}") for side in ("source", "target", "pairs"))
+            if (source is None) != (target is None):
+                raise RecipeError(f"`{name}_source` and `{name}_target` go together, or `{name}_pairs` instead")
+            if source and pairs:
+                raise RecipeError(f"`{name}_pairs` stands instead of `{name}_source` and `{name}_target`")
+        if not 0 < self.temperature < math.inf:
+            raise RecipeError(f"`temperature` must be above 0, but is {self.temperature}")
+        for name, least in (("valid_lines", 1), ("workers", 0)):
+            if getattr(self, name) < least:
+                raise RecipeError(f"`{name}` must be at least {least}, but is {getattr(self, name)}")
+
+    def all_corpora(self) -> tuple[Corpus, ...]:
+        """Return the corpora to train on, the unnamed one first."""
+        own = (
+            (Corpus(self.source, self.target, self.pairs, self.columns),)
+            if self.source or self.target or self.pairs
+            else ()
+        )
+        return (*own, *self.corpora)
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The table ``[model]``: a preset, and fields of `TransformerSpec` that differ from it, by their names.
+
+    ``positions = "rotary"`` stands for ``positions = {kind = "rotary"}``, and ``dropout = 0.3`` for that share in the
+    two places of the paper: embeddings and residuals.
+
+    Attributes:
+        preset: ``tiny``, ``small``, ``base`` or ``big``; chosen from the size of the corpus when left out.
+        changes: the other keys of the table.
+    """
+
+    preset: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def spec(self, source_vocab: int, target_vocab: int) -> TransformerSpec:
+        """Return the model for these vocabularies.
+
+        Raises:
+            RecipeError: a key or value that no model has.
+        """
+        spec = spec_to_dict(preset(self.preset or "base", source_vocab=source_vocab, target_vocab=target_vocab))
+        changes = dict(self.changes)
+        for vocabulary in ("source_vocab", "target_vocab"):
+            if vocabulary in changes:
+                raise RecipeError(f"model.{vocabulary} is that of the tokenizer: set tokenizer.vocab_size")
+        if isinstance(changes.get("positions"), str):
+            changes["positions"] = {"kind": changes["positions"]}
+        if isinstance(share := changes.get("dropout"), int | float):
+            changes["dropout"] = {"embedding": share, "residual": share}
+        if isinstance(places := changes.get("dropout"), Mapping):
+            changes["dropout"] = spec["dropout"] | dict(places)
+        return spec_from_dict(spec | changes)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole run."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": True}  # reaches every table below
+
+    data: DataOptions = field(default_factory=DataOptions)
+    tokenizer: TokenizerOptions = field(default_factory=TokenizerOptions)
+    model: ModelChoice = field(default_factory=ModelChoice)
+    training: TrainingOptions = field(default_factory=TrainingOptions)
+    generation: SearchOptions = field(default_factory=SearchOptions)
+    evaluation: EvaluationOptions = field(default_factory=EvaluationOptions)
+
+    def __post_init__(self) -> None:
+        # Any vocabulary size will do to see whether the rest is a model; one, so that all tables may be tied.
+        spec = self.model.spec(source_vocab=8, target_vocab=8)
+        if spec.tie == "all" and not self.tokenizer.joint:
+            raise RecipeError("model.tie = all shares one table between both sides: set tokenizer.joint = true as well")
+        for side in ("source", "target"):
+            longest = getattr(self.data.filters, f"max_{side}_length")
+            if longest > spec.max_len:
+                raise RecipeError(
+                    f"data.filters.max_{side}_length = {longest} lets in more than the model can read: "
+                    f"model.max_len = {spec.max_len}"
+                )
+        figures = ("loss", "perplexity", *self.evaluation.metrics)
+        if self.training.metric not in figures:
+            raise RecipeError(
+                f"training.metric = {self.training.metric!r} is not measured{nearest(self.training.metric, figures)}"
+            )
+
+
+def read_tables(path: str | Path) -> Tables:
+    """Return the tables of a recipe file, as they stand.
+
+    Raises:
+        RecipeError: the file cannot be read or is not TOML.
+    """
+    try:
+        tables = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
+    except OSError as error:
+        raise RecipeError(f"{path}: the recipe cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: not valid UTF-8 at byte {error.start + 1}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise RecipeError(f"{path}: not TOML: {error}") from None
+    return tables
+
+
+def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
+    """Return the recipe that ``tables`` describe.
+
+    Args:
+        tables: section -> key -> value.
+        where: the name of the file, for messages.
+
+    Raises:
+        RecipeError: every mistake, each with its key and the nearest valid name.
+    """
+    if isinstance(data := tables.get("data"), Mapping) and data.get("kind") == "signals":
+        raise RecipeError(f"{where}: this recipe is of signals and not of text; `regard train` runs both kinds")
+    tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
+    training = tables.get("training")
+    if isinstance(training, dict) and "updates" not in training and training.keys() & {"epochs", "minutes", "patience"}:
+        tables["training"] = {**training, "updates": None}  # another limit was given, and TOML cannot say "none"
+    if isinstance(model := tables.get("model"), dict):
+        choice = {"changes": {key: value for key, value in model.items() if key != "preset"}}
+        tables["model"] = choice | ({"preset": model["preset"]} if "preset" in model else {})
+    return validated(
+        Recipe, tables, where, keys={"model": ("preset", *(item.name for item in fields(TransformerSpec)))}
+    )
+
+
+def to_tables(recipe: Recipe) -> Tables:
+    """Return a recipe as the tables of its TOML; values that are None are left out."""
+    tables: Tables = asdict(recipe)
+    tables["model"] = {"preset": recipe.model.preset, **recipe.model.changes}
+    return {name: _without_none(table) for name, table in tables.items()}
+
+
+def dump(recipe: Recipe) -> str:
+    """Return a recipe as TOML, every key written out."""
+    return write_toml(to_tables(recipe))
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
+    return [_without_none(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def listed(paths: Paths | None) -> list[str]:
+    """Return one path or several as a list."""
+    return [] if paths is None else [paths] if isinstance(paths, str) else list(paths)
+
+
+def in_folder(folder: Path, path: str) -> str:
+    """Return ``path`` taken from ``folder`` if it is relative; ``-`` stays standard input."""
+    return path if path == "-" else str(folder / path)

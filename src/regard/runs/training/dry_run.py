@@ -1,0 +1,121 @@
+"""What would a training do? The recipe in effect, the model, what it costs, what it reads; nothing is kept."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from regard.data import PairBatch
+from regard.inspection import Ledger, ledger
+from regard.inspection.drawings import draw_ledger
+from regard.protocols import PAD
+from regard.runs.recipes.plan import Plan
+from regard.runs.recipes.recipe import dump
+from regard.runs.training.doubts import doubts
+from regard.runs.training.prepare import Prepared, Say
+from regard.runs.training.rehearsal import Rehearsal, rehearsal
+from regard.training.step import Updater
+
+_TIMED = 5  # updates, after one that warms up
+_SHOWN = 10  # examples
+
+
+def dry_run(asked: Plan, *, device: str = "auto", say: Say) -> Iterator[str]:
+    """Yield a report, part by part, of what the training would be.
+
+    Args:
+        asked: the recipe and what is said beside it.
+        device: where to compute.
+        say: told meanwhile what is read and done.
+    """
+    with rehearsal(asked, device, say) as setting:
+        yield f"# The recipe in effect\n\n{dump(setting.recipe)}"
+        batches = list(islice(setting.batches(), (1 + _TIMED) * setting.recipe.training.accumulate))
+        costs = ledger(setting.objective, max(batches, key=lambda batch: batch.target_out.numel()))
+        yield f"# The model\n\n{draw_ledger(costs, depth=2)}\n"
+        yield f"# What it takes\n\n{_memory(costs)}"
+        yield f"{_time(setting, batches)}\n"
+        yield f"# Examples, as the model sees them\n\n{_examples(setting.prepared)}"
+        found = doubts(setting.prepared)
+        yield "# Warnings\n\n" + ("\n".join(f"- {doubt}" for doubt in found) or "none")
+
+
+def _memory(costs: Ledger) -> str:
+    total, mega = costs.total, 1e6
+    parts = {
+        "weights": total.num_bytes,
+        "gradients": total.trainable_bytes,
+        "optimiser": 2 * total.trainable_bytes,
+        "kept for the backward": total.activations,
+    }
+    told = ", ".join(f"{name} {amount / mega:,.0f}" for name, amount in parts.items())
+    return f"memory: about {costs.training_bytes() / mega:,.0f} MB for an update ({told}){_process_memory()}"
+
+
+def _process_memory() -> str:
+    """Say how much memory this process, libraries included, took at most, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return ""
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return f"; this process, libraries included, took {peak / 1e6:,.0f} MB at most so far"
+
+
+def _time(setting: Rehearsal, batches: Sequence[PairBatch]) -> str:
+    options = setting.recipe.training
+    updater = Updater(setting.objective, options)
+    setting.objective.train()
+    seconds, tokens = [], []
+    for number in range(1 + _TIMED):
+        group = batches[number * options.accumulate : (number + 1) * options.accumulate]
+        began = time.perf_counter()
+        done = updater(group, number=number + 1, rate=options.learning_rate / 1000)
+        seconds.append(time.perf_counter() - began)
+        tokens.append(done.tokens)
+    one = statistics.median(seconds[1:])
+    speed = sum(tokens[1:]) / sum(seconds[1:])
+    each = setting.prepared.batches.num_batches(0) / options.accumulate
+    told = (
+        f"time: {one:.2g} s an update ({speed:,.0f} target tokens/s; {_TIMED} were timed), {each:,.0f} updates an epoch"
+    )
+    ends = {
+        "updates": options.updates,
+        "epochs": None if options.epochs is None else options.epochs * each,
+        "minutes": None if options.minutes is None else 60 * options.minutes / one,
+    }
+    limits = {name: end for name, end in ends.items() if end is not None}
+    if not limits:
+        return f"{told}; nobody knows when validations bring nothing better any more"
+    name = min(limits, key=lambda limit: limits[limit])
+    updates = limits[name]
+    return (
+        f"{told}\n`{name}` ends it after about {updates:,.0f} updates, which is {updates / each:,.1f} epochs and "
+        f"{updates * one / 60:,.1f} minutes, validations and saving apart"
+    )
+
+
+def _examples(prepared: Prepared) -> str:
+    number = min(_SHOWN, len(prepared.corpus))
+    told = []
+    for example in np.linspace(0, len(prepared.corpus) - 1, number).astype(np.int64):
+        batch = prepared.batches.make(0, np.array([example]), slice(None))
+        source, target = prepared.corpus.pair(int(example))
+        rows = (
+            ("source", batch.source, prepared.source_tokenizer),
+            ("decoder reads", batch.target_in, prepared.target_tokenizer),
+            ("and predicts", batch.target_out, prepared.target_tokenizer),
+        )
+        told.append(f"{example + 1:,}. {source}  →  {target}")
+        for name, tensor, tokenizer in rows:
+            ids = [i for i in tensor[0].tolist() if i != PAD]
+            told.append(f"   {name}, {len(ids)} tokens: {' '.join(tokenizer.pieces(ids))}")
+            told.append(f"   {' ' * len(name)}  ids: {' '.join(map(str, ids))}")
+        told.append("")
+    return "\n".join(told)

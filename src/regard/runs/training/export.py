@@ -1,0 +1,121 @@
+"""From checkpoints to a model folder: the best, or the mean of several; during a run, after it, or years later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from regard import __version__
+from regard.bundle import save_bundle
+from regard.errors import FolderError, RecipeError
+from regard.models import build
+from regard.runs.recipes.recipe import Recipe, to_tables
+from regard.runs.training.folder import RunFolder
+from regard.storage import MANIFEST
+from regard.training import Checkpoints, Seq2SeqObjective, load_tensors
+
+Which = Literal["best", "last"]
+
+
+def export_as_asked(folder: RunFolder, out: str | Path | None = None) -> str:
+    """Write the model folder of a run as its recipe says, and return in words which weights it holds.
+
+    They are the mean of the ``average_count`` best or last checkpoints if ``average`` asks for it, else those of the
+    best checkpoint, or of the last where none is kept for being the best.
+
+    Raises:
+        FolderError: there is no run, or no checkpoint.
+    """
+    options = folder.read_recipe().training
+    if options.average == "none":
+        return export_in_words(folder, "best" if options.keep_best else "last", 1, out)
+    return export_in_words(folder, options.average, options.average_count, out)
+
+
+def export_in_words(folder: RunFolder, which: Which, count: int, out: str | Path | None = None) -> str:
+    """Do `export`, and return in words which weights were taken."""
+    updates = export(folder, which, count, out)
+    return weights_in_words(updates, moving=folder.read_recipe().training.ema > 0)
+
+
+def weights_in_words(updates: Sequence[int], *, moving: bool) -> str:
+    """Return ``the weights of update 65``, or ``the mean of the weights of updates 14 and 65``."""
+    *others, last = [f"{update:,}" for update in updates]
+    what = "the moving average of the weights" if moving else "the weights"
+    if not others:
+        return f"{what} {'at' if moving else 'of'} update {last}"
+    return f"the mean of {what} {'at' if moving else 'of'} updates {', '.join(others)} and {last}"
+
+
+def export(folder: RunFolder, which: Which, count: int, out: str | Path | None = None) -> list[int]:
+    """Write the model folder of a run: the mean of the weights of ``count`` checkpoints, or of one.
+
+    Args:
+        folder: of the run.
+        which: the ``best`` by the validation metric of the recipe (the last, as long as nothing was validated), or
+            the ``last``.
+        count: how many; fewer if fewer are kept.
+        out: where; left out, the folder ``model`` of the run.
+
+    Returns:
+        The updates whose weights were taken.
+
+    Raises:
+        FolderError: there is no run, or no checkpoint.
+    """
+    if count < 1:
+        raise RecipeError(f"the number of checkpoints must be at least 1, but is {count}")
+    target_folder = Path(out) if out is not None else folder.model
+    if not _only_a_model(target_folder):
+        raise FolderError(f"{target_folder} holds other things than a model; choose a new or empty folder")
+    recipe = folder.read_recipe()
+    checkpoints = Checkpoints(folder.checkpoints)
+    updates = checkpoints.chosen(which, count)
+    source, target = folder.read_tokenizers()
+    model = build(recipe.model.spec(len(source), len(target)))
+    load_tensors(Seq2SeqObjective(model), checkpoints.average(updates))
+    save_bundle(
+        target_folder,
+        model=model,
+        source_tokenizer=source,
+        target_tokenizer=target,
+        recipe=to_tables(recipe),
+        card=_card(recipe, updates, sum(parameter.numel() for parameter in model.parameters())),
+    )
+    return updates
+
+
+def _only_a_model(folder: Path) -> bool:
+    """Whether writing a model folder here loses nothing but an older model."""
+    if not folder.exists():
+        return True
+    if not folder.is_dir():
+        return False
+    there = {entry.name for entry in folder.iterdir()}
+    return not there or ({MANIFEST, "config.json"} <= there and not any(entry.is_dir() for entry in folder.iterdir()))
+
+
+def _card(recipe: Recipe, updates: Sequence[int], parameters: int) -> str:
+    spec = recipe.model
+    kinds = {recipe.tokenizer.kind, recipe.tokenizer.target_kind or recipe.tokenizer.kind}
+    return f"""# A model made with Regard {__version__}
+
+An encoder-decoder Transformer (preset {spec.preset}) with {parameters:,} parameters and {" and ".join(sorted(kinds))} \
+tokens. It holds {weights_in_words(updates, moving=recipe.training.ema > 0)}.
+
+```console
+$ regard translate -m FOLDER < input.txt > output.txt
+```
+
+```python
+import regard
+
+translator = regard.load("FOLDER")
+translator(["a line of text"])
+```
+
+`config.json` holds the sizes, the tokenizers and the recipe; `manifest.json` the SHA-256 of every file but this one.
+
+To fill in: what it was trained on and under which licence, what it is for, how good it is, what it must not do.
+"""

@@ -1,0 +1,192 @@
+"""What does `regard translate` do with some lines? They become requests, are searched together, and are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from regard.errors import InputError
+from regard.generation import Bias, Suppress
+from regard.generation.controls import Control
+from regard.runs.translating.forms import FormName, as_fairseq, as_jsonl, as_nbest, as_text
+from regard.runs.translating.requests import Asked, from_json
+from regard.runs.translating.tally import Tally
+from regard.runs.translating.wishes import Wishes
+from regard.translation import Attended, Glossary, Paragraph, Request, Translation, read_glossary, split_paragraph
+from regard.translation.result import in_a_row
+from regard.translation.sentences import check_language
+from regard.translator import Translator, load_together
+
+_SENTENCES = 1 << 40
+"""Sentence k of line n is number n + k of these: different from all others, whatever is read together."""
+
+
+@dataclass(frozen=True)
+class FilterOptions:
+    """All that is asked of a translation of lines; plain values, so that another process can be told.
+
+    Attributes:
+        models: folders; several are searched as one.
+        weights: of the models; equal if None.
+        average: of the models' log-probabilities or of their probabilities.
+        wishes: what changes in the search of the model.
+        tag: put before every line that brings none.
+        json_input: lines are JSON objects.
+        form: how results are written.
+        ids: JSON results tell their tokens.
+        align: tell which words belong together.
+        threshold: of an alignment; None links each target word to one source word.
+        replace_unknown: unknown words of an output become what the model looked at.
+        dictionary: file of what source words become then; None copies them.
+        glossary: file of phrases and what they must become.
+        forbid: phrases that no output contains.
+        suppress: tokens, as text, that are never chosen.
+        bias: tokens, as text, that are made likelier or less likely, and by how many nats.
+        paragraphs: the language whose rules part lines into sentences; None takes them whole.
+    """
+
+    models: tuple[str, ...]
+    weights: tuple[float, ...] | None = None
+    average: Literal["log", "linear"] = "log"
+    wishes: Wishes = field(default_factory=Wishes)
+    tag: str = ""
+    json_input: bool = False
+    form: FormName = "text"
+    ids: bool = False
+    align: bool = False
+    threshold: float | None = None
+    replace_unknown: bool = False
+    dictionary: str | None = None
+    glossary: str | None = None
+    forbid: tuple[str, ...] = ()
+    suppress: tuple[str, ...] = ()
+    bias: tuple[tuple[str, float], ...] = ()
+    paragraphs: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.paragraphs is not None:
+            check_language(self.paragraphs)
+            drawn = 1 if self.wishes.values.get("least_risk") else self.wishes.values.get("samples", 1)
+            listed = max(self.wishes.values.get("nbest", 1), drawn)
+            for flag, asked in (
+                ("--alignments", self.align),
+                ("--ids", self.ids),
+                ("a list of outputs", listed > 1),
+                ("--format", self.form in ("nbest", "fairseq")),
+            ):
+                if asked:
+                    raise InputError(f"{flag} speaks of one sentence; it cannot be combined with --paragraphs")
+        if self.dictionary is not None and not self.replace_unknown:
+            raise InputError("a dictionary is for --replace-unknown; give both")
+
+
+@dataclass(frozen=True)
+class Done:
+    """Lines translated: what is written for them, and what is to be told of them."""
+
+    written: Sequence[str]
+    tally: Tally
+
+
+class Filter:
+    """A translator and what is asked of it.
+
+    Args:
+        options: what is asked.
+        device: where to translate.
+
+    Raises:
+        InputError: a model, a file or an option cannot be used.
+    """
+
+    def __init__(self, options: FilterOptions, device: str) -> None:
+        self._options = options
+        self._glossary = Glossary({}) if options.glossary is None else read_glossary(options.glossary)
+        dictionary = {} if options.dictionary is None else read_glossary(options.dictionary).terms
+        self._translator = load_together(options.models, device, weights=options.weights, average=options.average)
+        self._search = options.wishes.over(self._translator.search)
+        self._attended = Attended(options.align, options.threshold, dictionary if options.replace_unknown else None)
+        self._controls = _controls(options, self._translator)
+        sampling = self._search.sampling
+        self._shown = self._search.nbest if sampling is None or sampling.least_risk else sampling.samples
+
+    def __call__(self, first: int, lines: Sequence[str], where: str) -> Done:
+        """Return the results of lines, the first of which has number ``first``, from 0, in the input ``where``."""
+        asked = [self._asked(line, number, where) for number, line in enumerate(lines, first)]
+        parts = [self._parts(one.request) for one in asked]
+        found = iter(
+            self._translator.translate(
+                [request for _, requests in parts for request in requests],
+                self._search,
+                attended=self._attended,
+                controls=self._controls,
+            )
+        )
+        written: list[str] = []
+        tally = Tally()
+        for one, (paragraph, requests) in zip(asked, parts, strict=True):
+            lists = [next(found)[: self._shown] for _ in requests]
+            best = lists[0] if paragraph is None else [in_a_row([part[0] for part in lists], paragraph.joined)]
+            written += self._written(one, best)
+            tally += Tally.of(one.request.text, best[0], replaced=self._options.replace_unknown)
+        return Done(written, tally)
+
+    def _asked(self, line: str, number: int, where: str) -> Asked:
+        asked = from_json(line, f"{where}:{number + 1}") if self._options.json_input else Asked(Request(line))
+        request = replace(
+            asked.request,
+            tag=asked.request.tag or self._options.tag,
+            forbidden=(*self._options.forbid, *asked.request.forbidden),
+            number=number,
+        )
+        return replace(asked, request=request)
+
+    def _parts(self, request: Request) -> tuple[Paragraph | None, list[Request]]:
+        """Return the sentences of a request, with what the glossary asks of each."""
+        if self._options.paragraphs is None:
+            terms = self._glossary.constraints(request.text)
+            return None, [replace(request, constraints=tuple(dict.fromkeys([*request.constraints, *terms])))]
+        if request.constraints:
+            raise InputError("`constraints` are of one sentence; they cannot be combined with --paragraphs")
+        paragraph = split_paragraph(request.text, self._options.paragraphs)
+        return paragraph, [
+            replace(
+                request,
+                text=sentence,
+                prefix=request.prefix if place == 0 else "",
+                constraints=self._glossary.constraints(sentence),
+                number=request.number + place * _SENTENCES,
+            )
+            for place, sentence in enumerate(paragraph.sentences)
+        ]
+
+    def _written(self, asked: Asked, found: Sequence[Translation]) -> Sequence[str]:
+        number, text = asked.request.number, asked.request.text
+        match self._options.form:
+            case "text":
+                return [as_text(found[0])]
+            case "nbest":
+                return [*as_nbest(number, found)]
+            case "jsonl":
+                return [*as_jsonl(text, found, asked.others, nbest=self._shown > 1, ids=self._options.ids)]
+            case "fairseq":
+                return [*as_fairseq(number, text, found, self._translator.target_tokenizer.pieces)]
+
+
+def _controls(options: FilterOptions, translator: Translator) -> list[Control]:
+    found: list[Control] = []
+    if options.suppress:
+        found.append(Suppress([_token(text, translator) for text in options.suppress]))
+    if options.bias:
+        found.append(Bias({_token(text, translator): nats for text, nats in options.bias}))
+    return found
+
+
+def _token(text: str, translator: Translator) -> int:
+    """Return the one token that ``text`` is."""
+    ids = translator.target_tokenizer.encode(text)
+    if len(ids) != 1:
+        pieces = " ".join(translator.target_tokenizer.pieces(ids))
+        raise InputError(f"{text!r} must be one token of the target vocabulary, but is {pieces or 'none'}")
+    return ids[0]

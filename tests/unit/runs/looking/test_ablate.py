@@ -1,0 +1,172 @@
+"""Variants of a recipe are trained one after the other, once each, and told as mean and spread."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import regard.runs.looking.ablate
+from regard.cli import run
+from regard.errors import FolderError, InputError, InterruptedRun, RecipeError
+from regard.inspection.figures import compared_variants
+from regard.runs.looking.ablate import Outcome, ablate, table_lines, variants
+from unit.runs.toys import write_corpus
+
+VARY = ["model.positions=none,sinusoidal"]
+
+
+def test_values_are_toml_and_words_need_no_quotes() -> None:
+    assert [v.changes for v in variants(["model.positions=none, learned"])] == [
+        {"model.positions": "none"},
+        {"model.positions": "learned"},
+    ]
+    [one] = variants(['model.positions={kind = "rotary", base = 500.0}'])
+    assert one.changes == {"model.positions": {"kind": "rotary", "base": 500.0}}
+    assert one.name == "model.positions={kind=rotary, base=500.0}"
+    mixed = variants(["model.tie=none,target", "training.updates=5", "model.gated=true,false"])
+    assert [v.name for v in mixed] == [
+        "model.tie=none, model.gated=true",
+        "model.tie=none, model.gated=false",
+        "model.tie=target, model.gated=true",
+        "model.tie=target, model.gated=false",
+    ]
+    assert all(v.changes["training.updates"] == 5 for v in mixed)
+    assert mixed[0].tables({"model": {"preset": "tiny"}}) == {
+        "model": {"preset": "tiny", "tie": "none", "gated": True},
+        "training": {"updates": 5},
+    }
+
+
+@pytest.mark.parametrize(
+    ("vary", "sentence"),
+    [
+        (["model.positions"], "--vary must be like"),
+        (["model.positions="], "--vary must be like"),
+        (["positions=none"], "--vary must be like"),
+        (["model.tie=none,,target"], "--vary has an empty value"),
+        (["model.tie=none", "model.tie=target"], "names model.tie twice"),
+        (["training.seed=1,2"], "use --seeds"),
+    ],
+)
+def test_what_cannot_be_varied(vary: list[str], sentence: str) -> None:
+    with pytest.raises(RecipeError, match=sentence):
+        variants(vary)
+
+
+def test_every_variant_is_checked_before_one_is_trained(tmp_path: Path) -> None:
+    write_corpus(tmp_path)
+    with pytest.raises(RecipeError, match=r"recipe\.toml with model\.positions=rotory: .*did you mean 'rotary'"):
+        ablate(
+            tmp_path / "recipe.toml",
+            ["model.positions=none,rotory"],
+            out=tmp_path / "o",
+            quiet=True,
+            say=lambda _: None,
+        )
+    with pytest.raises(InputError, match="--seeds must be at least 1"):
+        ablate(tmp_path / "recipe.toml", VARY, seeds=0, out=tmp_path / "o", quiet=True, say=lambda _: None)
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outcome]]:
+    folder = tmp_path_factory.mktemp("ablate")
+    write_corpus(folder)
+    (folder / "test.tsv").write_text("12\t21\n3\t3\n")
+    recipe = folder / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("valid_lines = 5", 'valid_lines = 5\ntest_pairs = "test.tsv"'))
+    return folder, ablate(recipe, VARY, seeds=2, out=folder / "out", device="cpu", quiet=True, say=lambda _: None)
+
+
+def test_each_variant_is_trained_with_each_seed(trained: tuple[Path, list[Outcome]]) -> None:
+    folder, outcomes = trained
+    assert [(o.variant, o.seed) for o in outcomes] == [
+        ("model.positions=none", 1),
+        ("model.positions=none", 2),
+        ("model.positions=sinusoidal", 1),
+        ("model.positions=sinusoidal", 2),
+    ]
+    assert {"loss", "perplexity", "BLEU", "test.BLEU"} <= set(outcomes[0].figures)
+    assert len({o.figures["loss"] for o in outcomes}) == 4
+    config = json.loads((folder / "out/model.positions=none/seed-2/model/config.json").read_text())
+    assert config["spec"]["positions"] == {"kind": "none"}
+    assert config["recipe"]["training"]["seed"] == 2
+    stored = json.loads((folder / "out/ablation.json").read_text())
+    assert [entry["figures"]["loss"] for entry in stored] == [o.figures["loss"] for o in outcomes]
+    pytest.importorskip("matplotlib")
+    assert (folder / "out/ablation.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_finished_is_not_trained_again(
+    trained: tuple[Path, list[Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, outcomes = trained
+    monkeypatch.setattr(regard.runs.looking.ablate, "train", None)
+    again = ablate(folder / "recipe.toml", VARY, seeds=2, out=folder / "out", quiet=True, say=lambda _: None)
+    assert again == outcomes
+    other = [*VARY, "training.updates=4"]
+    with pytest.raises(FolderError, match="was trained by another recipe; choose another --out"):
+        ablate(folder / "recipe.toml", other, seeds=2, out=folder / "out", quiet=True, say=lambda _: None)
+
+
+def test_a_request_to_stop_is_not_followed_by_the_next_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_corpus(tmp_path)
+    begun = []
+
+    def stopped(recipe: Path, **said: object) -> None:
+        begun.append(recipe.name)
+        for observer in said["observers"]:  # type: ignore[attr-defined]
+            observer("ended", {"reason": "terminated"})
+
+    monkeypatch.setattr(regard.runs.looking.ablate, "train", stopped)
+    with pytest.raises(InterruptedRun):
+        ablate(tmp_path / "recipe.toml", VARY, out=tmp_path / "out", quiet=True, say=lambda _: None)
+    assert begun == ["model.positions=none-seed-1.toml"]
+
+
+def test_the_table_has_mean_and_standard_deviation() -> None:
+    outcomes = [
+        Outcome("a=1", 1, 1000, {"loss": 1.0}, "x"),
+        Outcome("a=1", 2, 1000, {"loss": 2.0}, "x"),
+        Outcome("a=2", 1, 2000, {"loss": 3.0}, "x"),
+        Outcome("a=2", 2, 2000, {"loss": 3.0}, "x"),
+    ]
+    [table, _, below] = table_lines(outcomes)
+    assert table.split("\n") == [
+        "variant  parameters        loss",
+        "a=1           1,000  1.5 ± 0.71",
+        "a=2           2,000       3 ± 0",
+    ]
+    assert below == "mean ± standard deviation over 2 seeds"
+    assert list(table_lines(outcomes[::2]))[-1] == "one seed: no spread is known"
+
+
+def test_the_picture_has_a_dot_for_each_seed() -> None:
+    pytest.importorskip("matplotlib")
+    figure = compared_variants({"loss": {"a": [1.0, 2.0, float("nan")], "b": [3.0]}, "BLEU": {"a": [5.0], "b": []}})
+    loss, bleu = figure.axes
+    dots = [line.get_xdata() for line in loss.lines if line.get_marker() == "o"]
+    assert [list(xs) for xs in dots] == [[1.0, 2.0], [3.0]]
+    assert [label.get_text() for label in loss.get_yticklabels()] == ["a", "b"]
+    assert bleu.get_xlabel() == "BLEU"
+    with pytest.raises(InputError, match="no figure to compare"):
+        compared_variants({})
+
+
+def test_the_verb(trained: tuple[Path, list[Outcome]], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, _ = trained
+    words = ["ablate", str(folder / "recipe.toml"), "--vary", VARY[0], "--seeds", "2", "-o", str(folder / "out")]
+    assert run([*words, "--device", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("variant") and "±" in said.out
+    assert "4 of 4: model.positions=sinusoidal, seed 2" in said.err
+    assert run([*words, "--json", "-q"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 4
+    assert run(["ablate", str(folder / "recipe.toml")]) == 2
+    assert "--vary" in capsys.readouterr().err
+    assert run(["ablate", "nowhere.toml", "--vary", "model.tie=none"]) == 2
+    assert "nowhere.toml: the recipe cannot be read" in capsys.readouterr().err

@@ -1,0 +1,80 @@
+"""Scores of files: every figure of a search is found again, from files as it wrote them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.errors import DataError
+from regard.runs.translating.filter import FilterOptions
+from regard.runs.translating.score import Outputs, score
+from regard.runs.translating.translate import translate
+from regard.runs.translating.wishes import Wishes
+from unit.runs.toys import write_bundle
+
+LINES = ["12", "", "345 6", "0a1b", "7777"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_bundle(tmp_path_factory.mktemp("model") / "m"))
+
+
+@pytest.mark.parametrize("wishes", [{}, {"coverage_penalty": 0.3}, {"length_penalty": 1.5}])
+def test_scores_of_a_search_are_found_again(model: str, tmp_path: Path, wishes: dict[str, float]) -> None:
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
+    options = FilterOptions((model,), wishes=Wishes({"nbest": 3, **wishes}), form="jsonl", ids=True)
+    translate(options, source=tmp_path / "in", output=tmp_path / "found.jsonl", device="cpu")
+    score(
+        [model],
+        Outputs(translations=tmp_path / "found.jsonl"),
+        wishes=Wishes(wishes),
+        jsonl=True,
+        output=tmp_path / "scores",
+        device="cpu",
+    )
+    found = [
+        one for line in (tmp_path / "found.jsonl").read_text().split("\n")[:-1] for one in json.loads(line)["nbest"]
+    ]
+    again = [json.loads(line) for line in (tmp_path / "scores").read_text().split("\n")[:-1]]
+    assert len(found) == len(again) == 13
+    for one, forced in zip(found, again, strict=True):
+        assert forced["log_prob"] == pytest.approx(one["log_prob"], abs=1e-5)
+        assert forced["score"] == pytest.approx(one["score"], abs=1e-5)
+        assert forced["target"] == one["translation"]
+
+
+def test_tokens_add_up_to_their_line(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s").write_text("12\n345\n")
+    (tmp_path / "t").write_text("1 2\n\n")
+    said: list[str] = []
+    score([model], Outputs(tmp_path / "s", tmp_path / "t"), tokens=True, device="cpu", say=said.append)
+    rows = [line.split("\t") for line in capsys.readouterr().out.split("\n")[:-1]]
+    assert [[cell.split(" ")[0] for cell in row[1:]] for row in rows] == [["1", "␣", "2", "</s>"], ["</s>"]]
+    for total, *cells in rows:
+        assert float(total) == pytest.approx(sum(float(cell.split(" ")[1]) for cell in cells), abs=1e-5)
+    assert said[-1].startswith("5 tokens: log-probability -")
+    score([model], Outputs(tmp_path / "s", tmp_path / "t"), device="cpu", normalized=True, say=said.append)
+    normalized = [float(line) for line in capsys.readouterr().out.split("\n")[:-1]]
+    for figure, (total, *cells) in zip(normalized, rows, strict=True):  # Wu et al. with 0.6, by hand
+        assert figure == pytest.approx(float(total) / ((5 + len(cells)) / 6) ** 0.6, abs=1e-5)
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    for line, sentence in [
+        ('{"source": "a"}', "x.jsonl:1: neither `ids`"),
+        ('{"source": "a", "ids": [1.5]}', "x.jsonl:1: neither `ids`"),
+        ('{"source": "a", "nbest": [3]}', "x.jsonl:1: neither"),
+        ("junk", "x.jsonl:1: not JSON"),
+    ]:
+        path.write_text(line + "\n")
+        with pytest.raises(DataError, match=sentence):
+            list(Outputs(translations=path).read(""))
+    with pytest.raises(DataError, match="--source needs its --target"):
+        Outputs(source=path)
+    for outputs in ({}, {"pairs": path, "translations": path}):
+        with pytest.raises(DataError, match="say what to score"):
+            Outputs(**outputs)
