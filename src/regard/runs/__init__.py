@@ -1,1 +1,1 @@
-"""What a command does, callable from Python. One folder for recipes, training, translating, evaluating, looking; demo and doctor beside."""
+"""What a command does, callable from Python: recipes, training, translating, evaluating, looking, demo, doctor."""
