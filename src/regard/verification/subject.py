@@ -17,7 +17,7 @@ from regard.verification.adapter import Adapter, Forward
 from regard.verification.findings import ModuleRaisedError, NotExercised, one_line
 from regard.verification.inputs import Inputs, draw_inputs
 from regard.verification.keeping import restored
-from regard.verification.taps import Still, Taps
+from regard.verification.taps import Taps, dropout_kept_still
 from regard.verification.trace import Attention, Enough, Trace, rougher, traced
 
 ROWS, SOURCE, TARGET = 3, 7, 5
@@ -118,7 +118,7 @@ class Subject:
     def guard(self, inputs: Inputs | None = None) -> Iterator[None]:
         """Turn whatever the module raises within the block into a `ModuleRaisedError` that says on what."""
         try:
-            with Still() if self.still else nullcontext():  # type: ignore[no-untyped-call]
+            with dropout_kept_still(self.module) if self.still else nullcontext():
                 yield
         except (NotExercised, ModuleRaisedError, Enough):
             raise

@@ -1,17 +1,19 @@
 """Changes to a running forward that the module does not know of.
 
 `Taps` adds a zero to each embedded token, so that a gradient, or a change, can be asked for at any position although
-ids have none. `Still` takes the randomness out of dropout.
+ids have none. `dropout_kept_still` takes the randomness out of dropout.
 
 Axes: B rows, L positions, E width of an embedding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -64,8 +66,27 @@ class Taps(TorchFunctionMode):
         return self.added[name].to(vectors)
 
 
-class Still(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While entered, dropout keeps everything: every mask that it draws is full."""
+SHARES = ("p", "dropout", "dropout_p", "dropout_rate")
+"""What modules call the share that they drop."""
+
+
+@contextmanager
+def dropout_kept_still(module: nn.Module) -> Iterator[None]:
+    """Let dropout keep everything: the shares that modules name are 0, and masks drawn all the same are full."""
+    shares = [(part, name, vars(part).get(name)) for part in module.modules() for name in SHARES]
+    dropped = [(part, name, share) for part, name, share in shares if isinstance(share, float) and 0 < share < 1]
+    for part, name, _ in dropped:
+        setattr(part, name, 0.0)
+    try:
+        with _FullMasks():  # type: ignore[no-untyped-call]
+            yield
+    finally:
+        for part, name, share in dropped:
+            setattr(part, name, share)
+
+
+class _FullMasks(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While entered, the masks of torch's own dropout are full, whoever calls it."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

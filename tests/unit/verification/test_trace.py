@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.verification.inputs import Inputs
-from regard.verification.taps import Still, Taps
+from regard.verification.taps import Taps, dropout_kept_still
 from regard.verification.trace import traced
 
 B, H, Q, S, K = 3, 2, 5, 7, 11
@@ -80,9 +80,21 @@ def test_taps_add_to_the_embedding_of_the_ids_of_a_side_alone() -> None:
     assert torch.equal(grad, torch.full((2, 3, 5), 3.0))  # three look-ups of these ids, and none of places
 
 
-def test_dropout_held_still_keeps_everything() -> None:
-    x = torch.randn(B, H, Q, K)
-    with Still():
+def test_dropout_kept_still_keeps_everything_and_comes_back() -> None:
+    class Drawn(nn.Module):
+        """Drops in a way of its own, by a share that it names."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.dropout = 0.4
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * (torch.rand(x.shape) >= self.dropout) / (1 - self.dropout)
+
+    x, own = torch.randn(B, H, Q, K), Drawn()
+    with dropout_kept_still(own):
+        assert torch.equal(own(x), x)
         assert torch.equal(F.dropout(x, 0.4, training=True), x)
         kept = F.scaled_dot_product_attention(x, x, x, dropout_p=0.4)
     torch.testing.assert_close(kept, F.scaled_dot_product_attention(x, x, x))
+    assert own.dropout == 0.4

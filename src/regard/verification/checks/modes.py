@@ -19,7 +19,7 @@ from regard.verification.adapter import Adapter
 from regard.verification.findings import Finding, ModuleRaisedError, NotExercised, check, fail, judge, one_line, passed
 from regard.verification.inputs import Inputs
 from regard.verification.subject import Subject, largest, same
-from regard.verification.taps import Still
+from regard.verification.taps import SHARES, dropout_kept_still
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
 
@@ -91,7 +91,7 @@ def check_dropout_in_training(subject: Subject) -> Finding:
 
 
 def _share_dropped(part: nn.Module) -> float:
-    values = [getattr(part, name, 0) for name in ("p", "dropout", "dropout_p", "dropout_rate")]
+    values = [getattr(part, name, 0) for name in SHARES]
     return max((float(v) for v in values if isinstance(v, float)), default=0.0)
 
 
@@ -144,7 +144,7 @@ def _within(subject: Subject, context: AbstractContextManager[object]) -> Tensor
 
 
 def _in_training(subject: Subject) -> Tensor:
-    with subject.training(), Still():  # type: ignore[no-untyped-call]
+    with subject.training(), dropout_kept_still(subject.module):
         return subject.call(subject.inputs).detach().double()
 
 
