@@ -81,11 +81,15 @@ def evaluate(
     from regard.bundle import is_classifier
     from regard.cli.machine import set_up
 
-    of_text = {"--source": source, "--reference": reference, "--pairs": pairs, "--metric": metric, "--beam": beam}
-    of_signals = {"--signals": signals, "--group": group, "--ceiling": ceiling, "--plots": plots}
+    of_text: dict[str, object] = {"--source": source, "--reference": reference, "--pairs": pairs, "--metric": metric}
+    of_text |= {"--beam": beam, "--several-answers": several_answers, "--lowercase": lowercase, "--output": output}
+    of_text |= {"--bleu-tokenize": bleu_tokenize, "--intervals": intervals or None, "--worst": num_worst or None}
+    of_text |= {"--min-bleu": min_bleu}
+    of_signals: dict[str, object] = {"--signals": signals, "--group": group, "--plots": plots}
+    of_signals |= {"--ceiling": ceiling or None}
     classifies = is_classifier(given[0])
     for flag, value in (of_text if classifies else of_signals).items():
-        if value:
+        if value is not None:
             kind = "a classifier of signals" if classifies else "a model of text"
             raise typer.BadParameter(f"{given[0]} is {kind}, where it has no meaning", param_hint=flag)
     if classifies:

@@ -80,6 +80,18 @@ def inspect(
         )
     if files and not (without or alignments):
         raise typer.BadParameter("test files are for --without PART or --alignments", param_hint="--source")
+    unused: dict[str, object] = {
+        "--html": html,
+        "--ledger": ledger,
+        "--value": value,
+        "--backward": backward,
+        "--depth": depth,
+    }
+    unused |= {"--translation": translation, "--beam": beam, "--tag": tag, "--json": as_json and not without}
+    unused |= {"--alignments": alignments and without}
+    for flag, given in unused.items() if files else ():
+        if given:
+            raise typer.BadParameter("has no meaning for test files as they are asked for", param_hint=flag)
     set_up(threads, device)
     say = say_nothing if quiet else say_on_stderr
     if files:

@@ -80,9 +80,16 @@ def train(
     """
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
     if recipe is not None and _is_of_signals(recipe):
-        said = {"--source": source, "--target": target, "--pairs": pairs, "--valid": valid, "--preset": preset}
-        said |= {"--valid-pairs": valid_pairs, "--init": init}
-        if strange := [flag for flag, value in said.items() if value is not None]:
+        said: dict[str, object] = {
+            "--source": source,
+            "--target": target,
+            "--pairs": pairs,
+            "--valid": valid,
+            "--preset": preset,
+        }
+        said |= {"--valid-pairs": valid_pairs, "--init": init, "--plot": plot, "--replay": replay}
+        said |= {"--dry-run": dry_run, "--lr-range": lr_range, "--tensorboard": tensorboard}
+        if strange := [flag for flag, value in said.items() if value]:
             raise typer.BadParameter(
                 f"{recipe} is of signals, where {strange[0]} has no meaning", param_hint=strange[0]
             )

@@ -5,6 +5,7 @@ Axes: B batch, K classes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -30,6 +31,11 @@ class LabelledBatch(Protocol):
     @property
     def labels(self) -> Tensor:  # [B] int64
         """Class numbers from 0."""
+        ...
+
+    @property
+    def example_ids(self) -> Sequence[int]:  # B of them
+        """Which cases these are."""
         ...
 
 

@@ -17,6 +17,7 @@ class Labelled:
     frames: Tensor
     lengths: Tensor | None
     labels: Tensor
+    example_ids: tuple[int, ...] = ()
 
 
 class Means(nn.Module):

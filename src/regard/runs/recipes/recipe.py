@@ -261,7 +261,7 @@ def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
         RecipeError: every mistake, each with its key and the nearest valid name.
     """
     if isinstance(data := tables.get("data"), Mapping) and data.get("kind") == "signals":
-        raise RecipeError(f"{where}: this recipe is of signals and not of text; `regard train` runs both kinds")
+        raise RecipeError(f"{where}: this recipe is of signals and not of text; the command `regard train` runs it")
     tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
     training = tables.get("training")
     if isinstance(training, dict) and "updates" not in training and training.keys() & {"epochs", "minutes", "patience"}:

@@ -156,12 +156,6 @@ class SignalRecipe:
                 raise RecipeError(f"training.{key} is for text{instead}")
 
 
-def is_of_signals(tables: Mapping[str, Any]) -> bool:
-    """Whether the tables of a recipe are those of a run on signals."""
-    data = tables.get("data")
-    return isinstance(data, Mapping) and data.get("kind") == "signals"
-
-
 def check_signals(tables: Mapping[str, Any], where: str = "recipe") -> SignalRecipe:
     """Return the recipe that ``tables`` describe.
 

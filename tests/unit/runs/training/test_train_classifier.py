@@ -68,7 +68,8 @@ def test_from_files_to_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert sum(first["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
     ceiling = ["evaluate", model, "--data", str(tmp_path), "--ceiling"]
-    for words in (["evaluate", model, "--source", "x"], ceiling, ["translate", model]):
+    of_text = [["evaluate", model, *flag] for flag in (["--source", "x"], ["--min-bleu", "0"], ["--worst", "3"])]
+    for words in (*of_text, ceiling, ["translate", model]):
         assert run(words) == 2, words
     told = capsys.readouterr().err
     assert "is a classifier of signals, where it has no meaning" in told
@@ -156,8 +157,9 @@ def test_mistakes_of_a_recipe(tables: dict[str, Any], words: str) -> None:
 
 def test_mistakes_meet_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recipe(tmp_path)
-    assert run(["train", str(path), "--preset", "tiny"]) == 2
-    assert "is of signals, where --preset has no meaning" in capsys.readouterr().err
+    for flag in ("--preset tiny", "--dry-run", "--lr-range", "--tensorboard", "--replay x"):
+        assert run(["train", str(path), *flag.split()]) == 2
+        assert f"is of signals, where {flag.split()[0]} has no meaning" in capsys.readouterr().err
     assert run(["train", str(path), "--data", str(tmp_path / "nowhere")]) == 2
     (tmp_path / "train.npz").unlink()
     assert run(["train", str(path), "--out", str(tmp_path / "run")]) == 2
