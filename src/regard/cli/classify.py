@@ -28,8 +28,10 @@ def classify(
     from regard.cli.machine import set_up
     from regard.runs.device import best_device
     from regard.runs.evaluating.classify import answers, read_cases, write_explanations
+    from regard.runs.translating.output import refuse_output
     from regard.signals.classifier import load_classifier
 
+    refuse_output(explain, [signals])
     set_up(threads, device)
     classifier = load_classifier(model, best_device(device))
     cases = read_cases(classifier, signals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -78,6 +79,8 @@ def evaluate(
     first: p is how likely a difference like theirs is by chance.
     """
     given = one_or_more_models(systems, model_options)
+    if min_bleu is not None and not isfinite(min_bleu):
+        raise typer.BadParameter("must be a number", param_hint="--min-bleu")
     from regard.bundle import is_classifier
     from regard.cli.machine import set_up
 

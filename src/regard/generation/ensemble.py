@@ -43,7 +43,8 @@ class Ensemble:
         if not all(math.isfinite(weight) and weight > 0 for weight in weights):
             raise InputError(f"the weights of an ensemble must be above 0, but are {list(weights)}")
         self._decoders = list(decoders)
-        self._weights = [weight / sum(weights) for weight in weights]
+        shares = [weight / max(weights) for weight in weights]  # whose sum is finite
+        self._weights = [share / sum(shares) for share in shares]
         self._average = average
 
     def start(self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"] | None = None) -> list[Any]:

@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +81,12 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
         found = readers[ending](path, layout, labelled)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError):
+        raise DataError(f"{path}: is damaged, or cut short") from None
+    except (OverflowError, MemoryError):
+        raise DataError(f"{path}: says that it holds more than any memory") from None
+    except csv.Error as error:
+        raise DataError(f"{path}: is no table that can be read ({error})") from None
     except ShapeError as error:
         raise DataError(f"{path}: {error}") from None
     for name, values in {"labels": found.labels, **found.groups}.items():
@@ -132,7 +139,10 @@ def _npz_array(path: Path, name: str, member: zipfile.ZipInfo) -> Array:
             except ValueError:
                 raise DataError(f"{path}: {name!r} is no array") from None
             if not dtype.hasobject and 0 not in shape:
-                return np.memmap(path, dtype, "r", file.tell(), shape, "F" if in_columns else "C")
+                try:
+                    return np.memmap(path, dtype, "r", file.tell(), shape, "F" if in_columns else "C")
+                except ValueError:  # larger than the file
+                    raise EOFError from None
     try:
         with np.load(path, allow_pickle=False) as archive:
             loaded: Array = archive[name]
@@ -152,11 +162,14 @@ def _read_npy(path: Path, layout: Layout, labelled: bool) -> SignalSet:
     labels = None
     if layout.labels is not None:
         beside = path.parent / layout.labels
-        labels = (
-            as_texts(np.load(beside, allow_pickle=False))
-            if beside.suffix == ".npy"
-            else [line.strip() for line in _lines(beside) if line.strip()]
-        )
+        try:
+            labels = (
+                as_texts(np.load(beside, allow_pickle=False))
+                if beside.suffix == ".npy"
+                else [line.strip() for line in _lines(beside) if line.strip()]
+            )
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(f"{beside}: cannot be read as labels ({error})") from None
     return SignalSet(as_cases(X, channels_last=layout.channels_last), labels)
 
 

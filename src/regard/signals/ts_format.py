@@ -80,7 +80,7 @@ def _read_header(line: str, header: TsHeader, where: str) -> bool:
     """Take one header line in; return whether it was the last."""
     if not line.startswith("@"):
         raise DataError(f"{where}: a header line must start with @, up to @data; this one is {line[:40]!r}")
-    word, *values = line[1:].split()
+    word, *values = line[1:].split() or [""]
     key = word.lower()
     if key not in _KNOWN:
         raise DataError(f"{where}: @{word} is unknown{nearest(key, _KNOWN)}")
@@ -97,7 +97,7 @@ def _read_header(line: str, header: TsHeader, where: str) -> bool:
                 raise DataError(f"{where}: @classLabel true must be followed by the classes")
             header.classes = tuple(values[1:])
         case "dimensions" | "dimension":
-            if len(values) != 1 or not values[0].isdecimal() or int(values[0]) < 1:
+            if len(values) != 1 or not values[0].isdecimal() or len(values[0]) > 9 or int(values[0]) < 1:
                 raise DataError(f"{where}: @{word} must be followed by the number of channels")
             header.dimensions = int(values[0])
         case "data":

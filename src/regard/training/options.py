@@ -98,7 +98,8 @@ class TrainingOptions:
         at_least_one = ("max_tokens", "accumulate", "validate_every", "save_every", "average_count", "keep_last")
         for key in (*at_least_one, "updates", "epochs", "patience", "max_sentences"):
             self._require(key, getattr(self, key) is None or getattr(self, key) >= 1, "at least 1")
-        for key in ("warmup", "keep_best", "seed", "weight_decay", "clip_norm"):
+        self._require("seed", 0 <= self.seed < 2**64, "from 0 to below 2^64")
+        for key in ("warmup", "keep_best", "weight_decay", "clip_norm"):
             self._require(key, 0 <= getattr(self, key) < math.inf, "at least 0")
         for key in ("learning_rate", "eps", "schedule_factor"):
             self._require(key, 0 < getattr(self, key) < math.inf, "above 0")

@@ -10,11 +10,11 @@ import numpy as np
 
 from regard.inspection.report import SignalSection, SignalView, render_page
 from regard.runs.evaluating.evaluate_classifier import recipe_of
+from regard.runs.translating.output import write_result
 from regard.signals.cases import Cases
 from regard.signals.classifier import SignalClassifier
 from regard.signals.explanation import Explanation, explain
 from regard.signals.readers import Layout, read_signals
-from regard.storage import write_bytes
 
 _PART = 1024
 """Cases classified before their answers are told: what is mapped need not fit in memory."""
@@ -51,7 +51,7 @@ def write_explanations(classifier: SignalClassifier, cases: Cases, path: str | P
     found = explain(classifier, cases.subset(np.arange(min(first, len(cases)))))
     views = [_view(index, explanation) for index, explanation in enumerate(found)]
     page = render_page("Signals, and what counted in them", [SignalSection(views, _NOTE)])
-    write_bytes(path, page.encode())
+    write_result(path, page.encode())
 
 
 def _view(index: int, explanation: Explanation) -> SignalView:

@@ -14,9 +14,8 @@ from regard.evaluation import EvaluationOptions, Line, Report, compare, worst
 from regard.runs.device import best_device
 from regard.runs.recipes.recipe import DataOptions, Recipe, check
 from regard.runs.training.prepare import Say, TextSet, read_aligned, read_set, say_nothing
-from regard.runs.translating.output import refuse_output
+from regard.runs.translating.output import refuse_output, write_result
 from regard.runs.waiting import telling
-from regard.storage import write_bytes
 from regard.translator import Translator, load
 
 System = str | Path | Translator
@@ -136,7 +135,7 @@ def evaluate(
         if len(outputs[name]) != len(text.sources):
             raise DataError(f"{name} has {len(outputs[name]):,} lines but the test set {len(text.sources):,}")
     if output is not None:
-        write_bytes(output, "".join(f"{line}\n" for line in outputs[names[0]]).encode())
+        write_result(output, "".join(f"{line}\n" for line in outputs[names[0]]).encode())
     reports = compare(protocol.build(), outputs, text.references, intervals=intervals, test=test)
     bad = {name: worst(lines, text.references, num_worst) if num_worst else [] for name, lines in outputs.items()}
     return Evaluation(reports, text.sources, bad)

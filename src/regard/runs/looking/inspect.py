@@ -32,7 +32,7 @@ from regard.runs.looking.heads import alignment, heads_of
 from regard.runs.looking.look import Look, look_at_module, look_at_text
 from regard.runs.looking.subjects import is_code, made
 from regard.runs.training.prepare import Say
-from regard.storage import write_bytes
+from regard.runs.translating.output import refuse_output, write_result
 from regard.translator import load
 
 
@@ -91,8 +91,7 @@ def inspect(
     Raises:
         InputError: The subject, the text or a part cannot be used.
     """
-    if wishes.html is not None and (wishes.html.is_dir() or not wishes.html.absolute().parent.is_dir()):
-        raise InputError(f"{wishes.html}: cannot be written; name a file in a folder that exists")
+    refuse_output(wishes.html, [])
     look: Look | None = None
     if is_code(subject):
         if text is not None or translation is not None:
@@ -119,7 +118,7 @@ def inspect(
     if wishes.html is not None:
         if look is not None and look.example() is None:
             say("no attention was heard in this module, so the page has no tab for it")
-        write_bytes(wishes.html, page(look, costs).encode())
+        write_result(wishes.html, page(look, costs).encode())
         say(f"{wishes.html}: open it in a browser")
     if wishes.as_json:
         yield json.dumps(as_json(look, costs, wishes), ensure_ascii=False, allow_nan=False)

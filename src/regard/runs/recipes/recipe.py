@@ -245,7 +245,7 @@ def read_tables(path: str | Path) -> Tables:
         raise RecipeError(f"{path}: the recipe cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: not valid UTF-8 at byte {error.start + 1}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
         raise RecipeError(f"{path}: not TOML: {error}") from None
     return tables
 

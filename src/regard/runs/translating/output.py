@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from regard.errors import InputError
+from regard.storage import MANIFEST, write_bytes
 
 Put = Callable[[Sequence[str]], None]
 """Writes lines, and hands them on at once."""
@@ -36,8 +37,18 @@ def printer(path: Path | None) -> Iterator[Put]:
         put([])  # no lines in, an empty file out
 
 
+def write_result(path: str | Path, data: bytes) -> None:
+    """Write a whole result: a file appears at once, a link leads to its file, a device just takes it."""
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file():
+        with path.open("wb") as device:
+            device.write(data)
+    else:
+        write_bytes(path, data)
+
+
 def refuse_output(output: Path | None, inputs: Sequence[str | Path | None]) -> None:
-    """Refuse, before anything is loaded, an output that is read as well or that has no folder to be in.
+    """Refuse, before anything is loaded, an output that is read as well, is part of a model, or has no folder.
 
     Args:
         output: a file to be written; None and ``-`` are stdout.
@@ -50,6 +61,8 @@ def refuse_output(output: Path | None, inputs: Sequence[str | Path | None]) -> N
         return
     if output.is_dir() or not output.absolute().parent.is_dir():
         raise InputError(f"{output}: cannot be written; name a file in a folder that exists")
+    if (output.resolve().parent / MANIFEST).is_file():
+        raise InputError(f"{output.parent} is the folder of a model or a checkpoint; write to another one")
     for path in inputs:
         reads = None if path is None else _status(path)
         if reads is not None and output.is_file() and os.path.samestat(output.stat(), reads):
