@@ -161,3 +161,18 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
         read_signals(tmp_path / "b.ts")
     with pytest.raises(DataError, match=r"read from \.npz, \.npy, \.csv and \.ts"):
         read_signals(tmp_path / "a.wav")
+
+
+def test_damaged_files_are_told_in_words(tmp_path: Path) -> None:
+    files = {"empty.npy": b"", "cut.csv.gz": gzip.compress(b"1,2\n" * 101)[:-17], "ends.ts": b"@ \n"}
+    files["many.ts"] = b"@dimensions " + b"9" * 5003 + b"\n"
+    files["wide.csv"] = b"1" * 200_003 + b",2\n"
+    packed = tmp_path / "packed.npz"
+    np.savez_compressed(packed, X=np.random.default_rng(0).random((11, 13)))
+    damaged = bytearray(packed.read_bytes())
+    damaged[200] ^= 0xFF
+    files["flipped.npz"] = bytes(damaged)
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=name):
+            read_signals(tmp_path / name, labelled=False)

@@ -1,0 +1,43 @@
+"""Where results go, and where they must not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from regard.errors import InputError
+from regard.runs.translating.output import refuse_output, write_result
+from regard.storage import seal
+
+
+def test_a_link_leads_to_its_file(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    write_result(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "kept").read_text() == "new"
+
+
+def test_what_is_no_file_takes_the_bytes_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_result(pipe, b"12")
+    assert os.read(reader, 3) == b"12"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_the_files_of_a_model_are_no_output(tmp_path: Path) -> None:
+    seal(tmp_path / "model", {"config.json": b"{}"})
+    for name in ("config.json", "new.txt"):
+        with pytest.raises(InputError, match="folder of a model"):
+            refuse_output(tmp_path / "model" / name, [])
+
+
+def test_what_is_read_is_no_output(tmp_path: Path) -> None:
+    (tmp_path / "cases.npz").write_bytes(b"1")
+    with pytest.raises(InputError, match="is the input as well"):
+        refuse_output(tmp_path / "cases.npz", [tmp_path / "cases.npz"])
