@@ -4,6 +4,7 @@ With n pairs and t target tokens (estimated from the text):
 
 ===================  ==================================================================================
 model.preset         ``tiny`` below 100,000 pairs, ``small`` below 1,000,000, else ``base``
+model.residual       ``pre`` and a final norm on both stacks, if no preset was named either: it learns sooner
 model.dropout        0.3 below 100,000 pairs, else 0.1
 tokenizer.joint      true, with ``model.tie = "all"``, if the tokenizer is sentencepiece on both sides
 max_tokens           t / 50, from 1,024 to 4,096 (of 256 the multiple below): small corpora need many updates
@@ -78,7 +79,12 @@ def complete(tables: Tables, extent: Extent, *, warmup: int | None = None) -> tu
 
     model, tokenizer, training = (tables.setdefault(name, {}) for name in ("model", "tokenizer", "training"))
     size = "tiny" if extent.pairs < 100_000 else "small" if extent.pairs < 1_000_000 else "base"
+    norms_are_open = not model.keys() & {"preset", "residual", "encoder_final_norm", "decoder_final_norm"}
     choose("model", "preset", size)
+    if norms_are_open:
+        choose("model", "residual", "pre")
+        choose("model", "encoder_final_norm", True)
+        choose("model", "decoder_final_norm", True)
     choose("model", "dropout", 0.3 if size == "tiny" else 0.1)
     kind = tokenizer.get("kind", "sentencepiece")
     one_vocabulary = kind == "sentencepiece" and not tokenizer.keys() & {"target_kind", "source_model", "target_model"}

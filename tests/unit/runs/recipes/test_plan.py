@@ -66,7 +66,8 @@ def test_extent_counts_by_kind_of_token() -> None:
 
 def test_small_corpora_get_a_small_model_and_many_passes() -> None:
     tables, sentence = complete({}, Extent(29_000, 320_000, 1_900_000))
-    assert tables["model"] == {"preset": "tiny", "dropout": 0.3, "tie": "all"}
+    norms = {"residual": "pre", "encoder_final_norm": True, "decoder_final_norm": True}
+    assert tables["model"] == {"preset": "tiny", "dropout": 0.3, "tie": "all", **norms}
     assert tables["tokenizer"] == {"joint": True}
     # 451,222 tokens are 110.2 batches of 4,096; 40 passes are 4,406 updates
     assert tables["training"] == {
@@ -78,7 +79,8 @@ def test_small_corpora_get_a_small_model_and_many_passes() -> None:
         "learning_rate": 2e-3,
     }
     assert sentence == (
-        '29,000 pairs, about 451,222 target tokens; chosen to fit: model.preset = "tiny", model.dropout = 0.3, '
+        '29,000 pairs, about 451,222 target tokens; chosen to fit: model.preset = "tiny", model.residual = "pre", '
+        "model.encoder_final_norm = true, model.decoder_final_norm = true, model.dropout = 0.3, "
         'tokenizer.joint = true, model.tie = "all", training.max_tokens = 4096, training.updates = 4400, '
         "training.warmup = 440, training.validate_every = 220, training.save_every = 220, "
         "training.learning_rate = 0.002"
@@ -120,3 +122,8 @@ def test_what_somebody_chose_is_kept() -> None:
     assert "tie" not in separate["model"]
     untied = complete({"model": {"tie": "none"}}, Extent(100, 700, 3000))[0]
     assert "joint" not in untied["tokenizer"]
+
+
+def test_a_named_preset_keeps_its_norms() -> None:
+    tables, sentence = complete({"model": {"preset": "tiny"}}, Extent(29_000, 320_000, 1_900_000))
+    assert "residual" not in tables["model"] and "residual" not in sentence
