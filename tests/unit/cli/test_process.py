@@ -128,6 +128,8 @@ def test_several_processes_end_together_and_quietly(place: Path, sign: signal.Si
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        # where tests run in the background a shell has told them to ignore Ctrl-C, and children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert running.stdin is not None and running.stdout is not None
     running.stdin.write(b"12\n")
