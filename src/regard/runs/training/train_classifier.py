@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from regard.signals.preparation import Preparation
 from regard.signals.readers import SignalSet, as_texts, read_signals
 from regard.signals.synthetic import Generator
 from regard.training import ClassObjective
+from regard.training.distributed import launched
 from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
 
@@ -88,7 +88,7 @@ def train_classifier(
         TrainingError: the run cannot go on; the last good checkpoint is there.
         InterruptedRun: Ctrl-C; everything was saved.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if launched():
         raise InputError("signals are learned by one process; start regard without torchrun")
     folder = RunFolder(out or Path("runs") / ("run" if isinstance(recipe, Mapping) else Path(recipe).stem))
     wanted = effective_recipe(recipe, data=data, limits=limits, started=folder if folder.started else None)
