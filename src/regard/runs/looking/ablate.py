@@ -15,22 +15,21 @@ import json
 import math
 import re
 import statistics
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard.data import open_raw
-from regard.errors import FolderError, InputError, InterruptedRun, MissingExtraError, RecipeError
+from regard.errors import FolderError, InputError, InterruptedRun, MissingExtraError
 from regard.inspection import draw_table
 from regard.inspection.figures import compared_variants, image_bytes
 from regard.runs.evaluating.evaluate import evaluate
+from regard.runs.looking.variants import Variant, usable, variants
 from regard.runs.recipes.plan import plan
-from regard.runs.recipes.recipe import Tables, check, read_tables
+from regard.runs.recipes.recipe import Tables, read_tables
 from regard.runs.recipes.toml import write_toml
 from regard.runs.training.folder import RunFolder
 from regard.runs.training.prepare import Say, prepare, say_nothing, set_files
@@ -40,29 +39,7 @@ from regard.storage import write_bytes
 from regard.training import Seq2SeqObjective, evaluation_mode
 from regard.translator import Translator
 
-
-@dataclass(frozen=True)
-class Variant:
-    """One way to fill in what is varied.
-
-    Attributes:
-        name: ``model.positions=none``; several keys are joined by commas.
-        changes: ``section.key`` to its value.
-    """
-
-    name: str
-    changes: Mapping[str, Any]
-
-    def tables(self, tables: Mapping[str, Any]) -> Tables:
-        """Return the tables of a recipe with the changes made."""
-        changed: Tables = json.loads(json.dumps(tables, default=str))
-        for key, value in self.changes.items():
-            *sections, last = key.split(".")
-            place: dict[str, Any] = changed
-            for section in sections:
-                place = place.setdefault(section, {})
-            place[last] = value
-        return changed
+_FIGURES = "figures.json"
 
 
 @dataclass(frozen=True)
@@ -89,33 +66,6 @@ class Outcome:
         return {**vars(self), "figures": figures}
 
 
-def variants(vary: Sequence[str]) -> list[Variant]:
-    """Return every combination of the values in lines such as ``model.positions=none,learned``.
-
-    A key with one value holds for all variants and is not part of their names.
-
-    Raises:
-        RecipeError: A line has no key or no value, or a key comes twice.
-    """
-    choices: dict[str, list[Any]] = {}
-    for line in vary:
-        key, equals, values = line.partition("=")
-        key = key.strip()
-        if not equals or not values.strip() or "." not in key:
-            raise RecipeError(f"--vary must be like model.positions=none,learned, but is {line!r}")
-        if key in choices:
-            raise RecipeError(f"--vary names {key} twice; give all its values in one")
-        if key == "training.seed":
-            raise RecipeError("seeds are not varied as a key: use --seeds")
-        choices[key] = _values(values)
-    varied = [key for key, values in choices.items() if len(values) > 1] or list(choices)
-    found = []
-    for combination in product(*choices.values()):
-        changes = dict(zip(choices, combination, strict=True))
-        found.append(Variant(", ".join(f"{key}={_shown(changes[key])}" for key in varied), changes))
-    return found
-
-
 def ablate(
     recipe: str | Path,
     vary: Sequence[str],
@@ -140,19 +90,23 @@ def ablate(
         say: Told which training begins, and what is missing at the end.
 
     Raises:
-        InputError: A variant is no recipe (all are checked before the first is trained), or the folder holds others.
+        InputError: A variant is no recipe or names a file that is not there, or the folder is none or holds other
+            runs; all of it is told before the first is trained.
         InterruptedRun: Asked to stop; everything is saved, and the same call goes on.
     """
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, but is {seeds}")
-    chosen = variants(vary)
-    tables = read_tables(recipe)
-    for variant in chosen:
-        check(variant.tables(tables), f"{recipe} with {variant.name}")
     folder = Path(out) if out is not None else Path("runs") / f"ablate-{Path(recipe).stem}"
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise FolderError(f"{place} is a file; --out must name a folder, for all runs, figures and a picture")
+    tables = read_tables(recipe)
     data = Path(data) if data is not None else Path(recipe).parent
+    chosen = usable(variants(vary), tables, recipe, data, say)
     outcomes = []
     jobs = [(variant, seed) for seed in range(1, seeds + 1) for variant in chosen]
+    for variant, seed in jobs:
+        _finished(variant, seed, tables, folder)  # refuses a folder of another recipe while nothing is trained yet
     for number, (variant, seed) in enumerate(jobs, 1):
         say(f"{number} of {len(jobs)}: {variant.name}, seed {seed}")
         outcomes.append(_trained(variant, seed, tables, folder, data, device, quiet))
@@ -184,17 +138,10 @@ def table_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _trained(variant: Variant, seed: int, tables: Tables, out: Path, data: Path, device: str, quiet: bool) -> Outcome:
     """Train one variant, or read what a finished training came to."""
-    name = re.sub(r"[^\w.=+,-]+", "_", variant.name)
-    text = write_toml(Variant(variant.name, {**variant.changes, "training.seed": seed}).tables(tables))
-    folder = RunFolder(out / name / f"seed-{seed}")
-    file = folder.path / "figures.json"
-    if file.is_file():
-        kept = json.loads(file.read_bytes())
-        if kept.pop("recipe") != text:
-            raise FolderError(f"{folder.path} was trained by another recipe; choose another --out")
-        figures = {key: math.nan if value is None else value for key, value in kept.pop("figures").items()}
-        return Outcome(**kept, figures=figures)
-    recipe = out / "recipes" / f"{name}-seed-{seed}.toml"
+    if (found := _finished(variant, seed, tables, out)) is not None:
+        return found
+    folder, text = _place(variant, seed, out), _recipe(variant, seed, tables)
+    recipe = out / "recipes" / f"{folder.path.parent.name}-{folder.path.name}.toml"
     recipe.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(recipe, text.encode())
     ending = _Ending()
@@ -208,8 +155,30 @@ def _trained(variant: Variant, seed: int, tables: Tables, out: Path, data: Path,
         _figures(translator, recipe, folder, data),
         str(folder.path),
     )
-    write_bytes(file, json.dumps({**outcome.to_json(), "recipe": text}, indent=1, ensure_ascii=False).encode() + b"\n")
+    found = json.dumps({**outcome.to_json(), "recipe": text}, indent=1, ensure_ascii=False)
+    write_bytes(folder.path / _FIGURES, found.encode() + b"\n")
     return outcome
+
+
+def _finished(variant: Variant, seed: int, tables: Tables, out: Path) -> Outcome | None:
+    """Return what a finished training came to, or None if it is not finished."""
+    folder = _place(variant, seed, out)
+    file = folder.path / _FIGURES
+    if not file.is_file():
+        return None
+    kept = json.loads(file.read_bytes())
+    if kept.pop("recipe") != _recipe(variant, seed, tables):
+        raise FolderError(f"{folder.path} was trained by another recipe; choose another --out")
+    figures = {key: math.nan if value is None else value for key, value in kept.pop("figures").items()}
+    return Outcome(**kept, figures=figures)
+
+
+def _place(variant: Variant, seed: int, out: Path) -> RunFolder:
+    return RunFolder(out / re.sub(r"[^\w.=+,-]+", "_", variant.name) / f"seed-{seed}")
+
+
+def _recipe(variant: Variant, seed: int, tables: Tables) -> str:
+    return write_toml(Variant(variant.name, {**variant.changes, "training.seed": seed}).tables(tables))
 
 
 class _Ending:
@@ -251,27 +220,3 @@ def _by_figure(outcomes: Sequence[Outcome]) -> dict[str, dict[str, list[float]]]
 def _mean_and_spread(values: Sequence[float]) -> str:
     mean = f"{statistics.fmean(values):.4g}"
     return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.2g}"
-
-
-def _values(text: str) -> list[Any]:
-    """Return the values of ``none, 3, {kind = "rotary"}``: TOML, where a word may stand without its quotes."""
-    try:
-        values: list[Any] = tomllib.loads(f"x = [{text}]")["x"]
-    except tomllib.TOMLDecodeError:
-        values = [_value(part.strip()) for part in text.split(",")]
-    if any(value == "" for value in values):
-        raise RecipeError(f"--vary has an empty value in {text!r}")
-    return values
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"x = {text}")["x"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}={_shown(inner)}" for key, inner in value.items()) + "}"
-    return str(value).lower() if isinstance(value, bool) else str(value)

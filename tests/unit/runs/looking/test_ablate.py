@@ -11,48 +11,10 @@ import regard.runs.looking.ablate
 from regard.cli import run
 from regard.errors import FolderError, InputError, InterruptedRun, RecipeError
 from regard.inspection.figures import compared_variants
-from regard.runs.looking.ablate import Outcome, ablate, table_lines, variants
+from regard.runs.looking.ablate import Outcome, ablate, table_lines
 from unit.runs.toys import write_corpus
 
 VARY = ["model.positions=none,sinusoidal"]
-
-
-def test_values_are_toml_and_words_need_no_quotes() -> None:
-    assert [v.changes for v in variants(["model.positions=none, learned"])] == [
-        {"model.positions": "none"},
-        {"model.positions": "learned"},
-    ]
-    [one] = variants(['model.positions={kind = "rotary", base = 500.0}'])
-    assert one.changes == {"model.positions": {"kind": "rotary", "base": 500.0}}
-    assert one.name == "model.positions={kind=rotary, base=500.0}"
-    mixed = variants(["model.tie=none,target", "training.updates=5", "model.gated=true,false"])
-    assert [v.name for v in mixed] == [
-        "model.tie=none, model.gated=true",
-        "model.tie=none, model.gated=false",
-        "model.tie=target, model.gated=true",
-        "model.tie=target, model.gated=false",
-    ]
-    assert all(v.changes["training.updates"] == 5 for v in mixed)
-    assert mixed[0].tables({"model": {"preset": "tiny"}}) == {
-        "model": {"preset": "tiny", "tie": "none", "gated": True},
-        "training": {"updates": 5},
-    }
-
-
-@pytest.mark.parametrize(
-    ("vary", "sentence"),
-    [
-        (["model.positions"], "--vary must be like"),
-        (["model.positions="], "--vary must be like"),
-        (["positions=none"], "--vary must be like"),
-        (["model.tie=none,,target"], "--vary has an empty value"),
-        (["model.tie=none", "model.tie=target"], "names model.tie twice"),
-        (["training.seed=1,2"], "use --seeds"),
-    ],
-)
-def test_what_cannot_be_varied(vary: list[str], sentence: str) -> None:
-    with pytest.raises(RecipeError, match=sentence):
-        variants(vary)
 
 
 def test_every_variant_is_checked_before_one_is_trained(tmp_path: Path) -> None:
@@ -68,6 +30,40 @@ def test_every_variant_is_checked_before_one_is_trained(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--seeds must be at least 1"):
         ablate(tmp_path / "recipe.toml", VARY, seeds=0, out=tmp_path / "o", quiet=True, say=lambda _: None)
     assert not (tmp_path / "o").exists()
+
+
+def test_where_runs_cannot_go_is_told_before_one_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_corpus(tmp_path)
+    monkeypatch.setattr(regard.runs.looking.ablate, "train", None)
+    words = ["ablate", str(tmp_path / "recipe.toml"), "--vary", VARY[0], "-o"]
+    file = tmp_path / "train.src"
+    for out in (file, file / "inside"):
+        assert run([*words, str(out)]) == 2
+        assert f"{file} is a file; --out must name a folder" in capsys.readouterr().err
+
+
+def test_a_variant_given_twice_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_corpus(tmp_path)
+    said: list[str] = []
+    begun = []
+
+    def stopped(recipe: Path, **_: object) -> None:
+        begun.append(recipe.name)
+        raise InterruptedRun("stop")
+
+    monkeypatch.setattr(regard.runs.looking.ablate, "train", stopped)
+    vary = ['model.positions="none",{kind = "none"},"none","learned"']
+    with pytest.raises(InterruptedRun):
+        ablate(tmp_path / "recipe.toml", vary, seeds=1, out=tmp_path / "o", quiet=True, say=said.append)
+    same = "comes to the same as model.positions=none, which is trained once"
+    assert said == [
+        f"model.positions={{kind=none}} {same}",
+        f"model.positions=none {same}",
+        "1 of 2: model.positions=none, seed 1",
+    ]
+    assert begun == ["model.positions=none-seed-1.toml"]
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +102,7 @@ def test_what_is_finished_is_not_trained_again(
     monkeypatch.setattr(regard.runs.looking.ablate, "train", None)
     again = ablate(folder / "recipe.toml", VARY, seeds=2, out=folder / "out", quiet=True, say=lambda _: None)
     assert again == outcomes
-    other = [*VARY, "training.updates=4"]
+    other = ["model.positions=learned,sinusoidal", "training.updates=4"]  # of the first nothing is there yet
     with pytest.raises(FolderError, match="was trained by another recipe; choose another --out"):
         ablate(folder / "recipe.toml", other, seeds=2, out=folder / "out", quiet=True, say=lambda _: None)
 
