@@ -154,6 +154,14 @@ class StepDecoder(Protocol):
 
 
 @runtime_checkable
+class Stepped(Protocol):
+    """A module that does part of its work in methods of its own, which a walk through the model shall show."""
+
+    inner_steps: tuple[str, ...]
+    """The names of these methods."""
+
+
+@runtime_checkable
 class Listened(Protocol):
     """Attention that tells its weights to whoever listens, and computes them for nobody else."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from json import dumps
+from os import environ
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Annotated
@@ -43,6 +44,14 @@ def inspect(
         str | None,
         typer.Option(metavar="PART", help="By these heads.", show_default="the last cross-attention but one"),
     ] = None,
+    best_head: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="LINKS",
+            help="Rank heads by how near they align the test files to this file of lines like 0-0 1-2.",
+            show_default=False,
+        ),
+    ] = None,
     without: Annotated[
         list[str] | None,
         typer.Option(metavar="PART", help="Compare on test files without: layer:3.head:2, positions, ..."),
@@ -78,8 +87,12 @@ def inspect(
         raise typer.BadParameter(
             "test files take --source and --target, and no TEXT beside them", param_hint="--source, --target"
         )
-    if files and not (without or alignments):
-        raise typer.BadParameter("test files are for --without PART or --alignments", param_hint="--source")
+    if best_head is not None and not files:
+        raise typer.BadParameter("needs the files of the pairs too: --source and --target", param_hint="--best-head")
+    if files and [bool(without), alignments, best_head is not None].count(True) != 1:
+        raise typer.BadParameter(
+            "test files are for one of --without PART, --alignments and --best-head LINKS", param_hint="--source"
+        )
     unused: dict[str, object] = {
         "--html": html,
         "--ledger": ledger,
@@ -87,8 +100,8 @@ def inspect(
         "--backward": backward,
         "--depth": depth,
     }
-    unused |= {"--translation": translation, "--beam": beam, "--tag": tag, "--json": as_json and not without}
-    unused |= {"--alignments": alignments and without}
+    unused |= {"--translation": translation, "--beam": beam, "--tag": tag, "--json": as_json and alignments}
+    unused |= {"--align-by": align_by is not None and not alignments}
     for flag, given in unused.items() if files else ():
         if given:
             raise typer.BadParameter("has no meaning for test files as they are asked for", param_hint=flag)
@@ -96,12 +109,17 @@ def inspect(
     say = say_nothing if quiet else say_on_stderr
     if files:
         from regard.runs.device import best_device
+        from regard.runs.looking.align import aligned_lines, ranked_heads, ranking_lines
         from regard.runs.looking.without import compare_without, comparison_lines
-        from regard.runs.translating.align import aligned_lines
         from regard.translator import load
 
         assert source is not None and target is not None
         translator = load(subject, best_device(device))
+        if best_head is not None:
+            ranking = ranked_heads(translator, source, target, best_head, say=say)
+            for line in [dumps([one.to_json() for one in ranking])] if as_json else ranking_lines(ranking):
+                typer.echo(line)
+            return
         if not without:
             for line in aligned_lines(translator, source, target, align_by, say=say):
                 typer.echo(line)
@@ -123,7 +141,7 @@ def inspect(
         depth=depth,
         html=html,
         as_json=as_json,
-        width=get_terminal_size().columns if sys.stdout.isatty() else None,
+        width=get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in environ else None,
     )
     for line in inspect(subject, text, wishes, translation=translation, beam=beam, tag=tag, device=device, say=say):
         typer.echo(line)

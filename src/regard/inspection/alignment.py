@@ -20,8 +20,20 @@ from regard.protocols import SPECIALS
 Link = tuple[int, int]
 """Source word, target word, both from 0."""
 
+ALIGNING_LAYER = -2
+"""Which cross-attention of a decoder aligns words where nobody chose one: the last but one, see `aligning_layer`."""
 
-# ---- words -----------------------------------------------------------------------------------------------------------
+FLAT = 0.9
+"""Share of the largest possible entropy from which on a look says nothing about which word was meant."""
+
+
+def aligning_layer(num_layers: int) -> int:
+    """Return the layer, from 0, whose mean head aligns words where nobody chose: the last but one, or the only one.
+
+    The last layer is busy with what comes next (Garg et al. 2019, "Jointly Learning to Align and Translate with
+    Transformer Models", section 4.1); measured in ``docs/decisions/0023-the-last-layer-but-one-aligns.md``.
+    """
+    return max(0, num_layers + ALIGNING_LAYER)
 
 
 def word_spans(pieces: Sequence[str]) -> list[list[int]]:
@@ -71,9 +83,6 @@ def span_weights(
     rows = [weights[list(span)].mean(dim=0) for span in target]
     columns = [torch.stack(rows, dim=0)[:, list(span)].sum(dim=1) for span in source] if rows else []
     return torch.stack(columns, dim=1) if columns else weights.new_zeros(len(rows), 0)
-
-
-# ---- links -----------------------------------------------------------------------------------------------------------
 
 
 def align_words(
@@ -138,21 +147,21 @@ def alignment_error_rate(
 
 @dataclass(frozen=True)
 class HeadChoice:
-    """The head whose alignments are nearest to those of people: its layer and number, from 0, and its error rate."""
+    """How well a head aligns: its layer and number, from 0, and its error rate; no head is the mean of its layer."""
 
     layer: int
-    head: int
+    head: int | None
     error_rate: float
 
 
-def best_head(
+def rank_heads(
     maps: Sequence[Float[Tensor, "..."]],
     sources: Sequence[Sequence[str]],
     targets: Sequence[Sequence[str]],
     sure: Sequence[Collection[Link]],
     possible: Sequence[Collection[Link]] | None = None,
-) -> HeadChoice:
-    """Return the cross-attention head with the lowest alignment error rate on sentences aligned by people.
+) -> list[HeadChoice]:
+    """Return every cross-attention head and mean of a layer's heads, nearest first to how people align the sentences.
 
     Args:
         maps: Per sentence the cross-attention [N, H, T, S].
@@ -166,13 +175,22 @@ def best_head(
     num_layers, num_heads = maps[0].shape[:2]
     choices = []
     for layer in range(num_layers):
-        for head in range(num_heads):
-            found = [align_words(m[layer, head], s, t) for m, s, t in zip(maps, sources, targets, strict=True)]
+        for head in (None, *range(num_heads)):
+            chosen = [m[layer].mean(dim=0) if head is None else m[layer, head] for m in maps]
+            found = [align_words(m, s, t) for m, s, t in zip(chosen, sources, targets, strict=True)]
             choices.append(HeadChoice(layer, head, alignment_error_rate(found, sure, possible)))
-    return min(choices, key=lambda choice: choice.error_rate)
+    return sorted(choices, key=lambda choice: choice.error_rate)
 
 
-# ---- heads -----------------------------------------------------------------------------------------------------------
+def flatness(weights: Float[Tensor, "T S"]) -> float:
+    """Return the mean entropy of the rows as a share of the largest possible: 0 looks at one piece, 1 at all alike.
+
+    Rows that see nothing are left out; of a single piece there is nothing to choose, and the share is 0.
+    """
+    seeing = weights[weights.sum(dim=-1) > 0].double()
+    if weights.shape[-1] < 2 or not len(seeing):
+        return 0.0
+    return float(torch.special.entr(seeing).sum(dim=-1).mean()) / math.log(weights.shape[-1])
 
 
 @dataclass(frozen=True)

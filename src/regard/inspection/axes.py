@@ -42,13 +42,19 @@ def infer_sizes(model: nn.Module, inputs: Sequence[object]) -> dict[str, int]:
     return sizes
 
 
-def name_axes(shape: Sequence[int], sizes: Mapping[str, int], *, side: str = "") -> str:
+def name_axes(shape: Sequence[int], sizes: Mapping[str, int], *, side: str = "", scores: str = "") -> str:
     """Return ``B=2, T=7, D=512`` for ``[2, 7, 512]``; an axis whose size fits none of the letters stays a number.
 
-    ``side`` is S or T: which of the two to read where both have the same size.
+    Args:
+        shape: The sizes of a tensor.
+        sizes: Sizes by letter.
+        side: S or T: which of the two to read where both have the same size.
+        scores: For what attention has between queries and keys: the side of each, ``TS`` for cross-attention.
     """
     lengths = "ST" if side == "S" else "TS"
-    if len(shape) == 4:  # heads, as attention has them
+    if len(shape) == 4 and scores:
+        wanted = ["B", "H", scores[0] + lengths, scores[1] + lengths]
+    elif len(shape) == 4:  # heads, as attention has them
         wanted = ["B", "H" + lengths, lengths + "H", "K" + lengths]
     else:
         wanted = ["B" if len(shape) > 1 else lengths + "DFV", *[lengths] * (len(shape) - 2), "DFVK" + lengths]

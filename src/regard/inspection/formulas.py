@@ -60,6 +60,21 @@ BY_CLASS = {
     "Transformer": Formula("decoder(target so far, encoder(source))", "figure 1"),
 }
 
+BY_STEP = {
+    "queries": Formula("Q = x W_Q", "section 3.2.2"),
+    "keys_values": Formula("K = x W_K and V = x W_V of the encoded source, made once", "section 3.2.3"),
+    "split_heads": Formula("[L, n·D] → n times [H, L, K]: every head has its own K = D/H features", "section 3.2.2"),
+    "scores": Formula("Q Kᵀ / √K, plus a bias where positions have one; computed aside", "section 3.2.1"),
+    "weights": Formula("softmax(scores + mask), each row adds up to 1; computed aside", "section 3.2.1, equation 1"),
+    "merge_heads": Formula("[H, L, K] → [L, D]: the heads side by side again", "section 3.2.2"),
+}
+"""What a module does in a method of its own; what is not here has the formula of its class."""
+
+
+def formula_of_step(module: nn.Module, step: str) -> Formula:
+    """Return the formula of the method ``step`` of ``module``."""
+    return BY_STEP.get(step) or formula_of(module)
+
 
 def formula_of(module: nn.Module) -> Formula:
     """Return the formula of ``module``; an unknown class whose name says "attention" has that of attention."""

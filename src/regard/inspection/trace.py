@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.errors import InputError, nearest
+from regard.inspection.attention import Kind, kind_from_path
 from regard.inspection.axes import infer_sizes, name_axes
-from regard.inspection.formulas import Formula, formula_of
+from regard.inspection.formulas import BY_STEP, Formula, formula_of, formula_of_step
 from regard.inspection.listeners import attach
+from regard.inspection.names import module_name, step_name
+from regard.protocols import Stepped
 
 
 @dataclass(frozen=True)
@@ -53,20 +56,22 @@ class TensorFacts:
 
 @dataclass(frozen=True)
 class Visit:
-    """One call of one module.
+    """One call of one module, or one step that a module takes in a method of its own.
 
     Attributes:
-        path: Where it is in the model; empty for the model itself.
-        kind: The name of its class.
+        path: Where it is in the model; empty for the model itself. A step has its own name behind that of its module.
+        name: What it is called where people read, see `regard.inspection.names`.
+        kind: The name of its class; ``step`` for a step.
         depth: How many calls it is inside of.
         formula: What it computes and which section says so, as far as known.
         inputs: Its tensor arguments.
         outputs: The tensors it returned.
-        seconds: Wall time, what it calls included and the time of looking left out.
-        num_parameters: Its own and those of all its parts, shared ones once.
+        seconds: Wall time, what it calls included and the time of looking left out, that of scores and weights apart.
+        num_parameters: Its own and those of all its parts, shared ones once; a step has none.
     """
 
     path: str
+    name: str
     kind: str
     depth: int
     formula: Formula
@@ -102,7 +107,8 @@ class Walk:
     """The whole way through.
 
     Attributes:
-        visits: Every call of a module, in order of entry; what it calls follows it, one deeper.
+        visits: Every call of a module and every step it takes itself, in order of entry; what it calls follows it,
+            one deeper.
         masks: By path of attention, which keys each query of the first row may see (some head gives it weight).
         gradients: One per parameter if asked for.
         output: What the model returned.
@@ -151,10 +157,13 @@ def trace(
     known = infer_sizes(model, [*inputs, *told]) | dict(sizes or {})
     look = _Look(model, known)
     masks: dict[str, Tensor] = {}
+    modules = dict(model.named_modules())
 
     def hear(name: str, weights: Tensor) -> None:
         with look.own_time():
             masks[name] = (weights[0] > 0).any(dim=0).cpu()
+        if not isinstance(modules.get(name, model), Stepped):  # which shows its weights itself
+            look.weights(name, weights)
 
     with torch.set_grad_enabled(loss is not None), attach(model, hear), look:
         output = (call or model)(*inputs, **(named or {}))
@@ -162,27 +171,67 @@ def trace(
     return Walk(tuple(look.finished()), masks, gradients, output)
 
 
+@dataclass
+class _Call:
+    """A call that has begun: of what, its place among the visits, when, time spent on looking till then, inputs."""
+
+    path: str
+    place: int
+    began: float
+    spent: float
+    inputs: tuple[TensorFacts, ...]
+
+
+_SIDES: Mapping[Kind, str] = {"encoder": "SS", "decoder": "TT", "cross": "TS", "self": "SS"}
+
+
 class _Look:
-    """Hooks on every module that note its calls while the look lasts."""
+    """Hooks on every module, and on the steps of those that have some, that note calls while the look lasts."""
 
     def __init__(self, model: nn.Module, sizes: Mapping[str, int]) -> None:
         self.model = model
         self.sizes = sizes
         self.visits: list[Visit | None] = []
-        self.open: list[tuple[int, float, float, tuple[TensorFacts, ...]]] = []
+        self.open: list[_Call] = []
         self.spent = 0.0
-        self.handles: list[Any] = []
+        self.undo: list[Callable[[], None]] = []
         self.on_gpu = any(parameter.is_cuda for parameter in model.parameters())
 
     def __enter__(self) -> None:
         for path, module in self.model.named_modules():
-            arrive, leave = partial(self.arrive, path), partial(self.leave, path)
-            self.handles.append(module.register_forward_pre_hook(arrive, with_kwargs=True))
-            self.handles.append(module.register_forward_hook(leave, always_call=True))
+            arrive = module.register_forward_pre_hook(partial(self._enter_module, path), with_kwargs=True)
+            leave = module.register_forward_hook(partial(self._leave_module, path), always_call=True)
+            self.undo += [arrive.remove, leave.remove]
+            if isinstance(module, Stepped):
+                for step in module.inner_steps:
+                    self._wrap(path, module, step)
 
     def __exit__(self, *_: object) -> None:
-        for handle in self.handles:
-            handle.remove()
+        for undo in reversed(self.undo):
+            undo()
+
+    def _wrap(self, path: str, module: nn.Module, step: str) -> None:
+        """Let ``module`` call its method ``step`` through this look."""
+        own, method = vars(module).get(step), getattr(module, step)
+
+        def told(*args: Any, **named: Any) -> Any:
+            name = step_name(path, step, self.open[-1].path if self.open else "")
+            where = f"{path}.{step}" if path else step
+            self.arrive(where, [*args, *named.values()])
+            output = None
+            try:
+                output = method(*args, **named)
+            finally:
+                self.leave(name, "step", formula_of_step(module, step), output, 0)
+            return output
+
+        def restore() -> None:
+            delattr(module, step)
+            if own is not None:
+                setattr(module, step, own)
+
+        setattr(module, step, told)
+        self.undo.append(restore)
 
     @contextmanager
     def own_time(self) -> Iterator[None]:
@@ -191,32 +240,57 @@ class _Look:
         yield
         self.spent += time.perf_counter() - began
 
-    def arrive(self, path: str, _module: nn.Module, args: Any, named: Any) -> None:
+    def _enter_module(self, path: str, _module: nn.Module, args: Any, named: Any) -> None:
+        self.arrive(path, [*args, *named.values()])
+
+    def _leave_module(self, path: str, module: nn.Module, _args: Any, output: Any) -> None:
+        kind = type(module).__name__
+        inside = self.open[-2].path if len(self.open) > 1 else ""
+        name = module_name(path, kind, alone=not inside)
+        self.leave(name, kind, formula_of(module), output, sum(p.numel() for p in module.parameters()))
+
+    def arrive(self, path: str, inputs: Any) -> None:
+        """Note that a call begins."""
         with self.own_time():
             self.visits.append(None)
-            facts = self.facts(path, [*args, *named.values()])
-        self.open.append((len(self.visits) - 1, time.perf_counter(), self.spent, facts))
+            facts = self.facts(path, inputs, entering=True)
+        self.open.append(_Call(path, len(self.visits) - 1, time.perf_counter(), self.spent, facts))
 
-    def leave(self, path: str, module: nn.Module, _args: Any, output: Any) -> None:
+    def leave(self, name: str, kind: str, formula: Formula, output: Any, num_parameters: int) -> None:
+        """Note what came of the call that began last."""
         if self.on_gpu:
             torch.cuda.synchronize()
-        place, began, spent, inputs = self.open.pop()
-        seconds = time.perf_counter() - began - (self.spent - spent)
+        call = self.open.pop()
+        seconds = time.perf_counter() - call.began - (self.spent - call.spent)
         with self.own_time():
-            self.visits[place] = Visit(
-                path=path,
-                kind=type(module).__name__,
+            self.visits[call.place] = Visit(
+                path=call.path,
+                name=name,
+                kind=kind,
                 depth=len(self.open),
-                formula=formula_of(module),
-                inputs=inputs,
-                outputs=self.facts(path, output),
+                formula=formula,
+                inputs=call.inputs,
+                outputs=self.facts(call.path, output),
                 seconds=seconds,
-                num_parameters=sum(p.numel() for p in module.parameters()),
+                num_parameters=num_parameters,
             )
 
-    def facts(self, path: str, value: Any) -> tuple[TensorFacts, ...]:
-        side = "S" if any(word in path for word in ("encoder", "source", "src")) else "T"
-        return tuple(_tensor_facts(tensor, self.sizes, side) for tensor in _tensors(value))
+    def weights(self, attention: str, weights: Tensor) -> None:
+        """Note the weights of an attention that has no steps of its own to show them."""
+        path = f"{attention}.weights"
+        self.arrive(path, [])
+        inside = self.open[-2].path if len(self.open) > 1 else ""
+        name = step_name(attention, "weights", inside)
+        self.leave(name, "step", BY_STEP["weights"], weights, 0)
+
+    def facts(self, path: str, value: Any, *, entering: bool = False) -> tuple[TensorFacts, ...]:
+        side = "S" if any(word in path for word in ("encoder", "source", "src", "keys_values")) else "T"
+        owner, _, step = path.rpartition(".")
+        between = step == "weights" or (step == "scores" and not entering)  # queries × keys, and no features
+        scores = _SIDES[kind_from_path(owner)] if between else ""
+        if is_dataclass(value):  # keys and values of an encoded source
+            value = list(vars(value).values())
+        return tuple(_tensor_facts(tensor, self.sizes, side, scores) for tensor in _tensors(value))
 
     def finished(self) -> Iterator[Visit]:
         return (visit for visit in self.visits if visit is not None)
@@ -233,7 +307,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(item)
 
 
-def _tensor_facts(tensor: Tensor, sizes: Mapping[str, int], side: str) -> TensorFacts:
+def _tensor_facts(tensor: Tensor, sizes: Mapping[str, int], side: str, scores: str) -> TensorFacts:
     values = tensor.detach()
     mean = std = low = high = None
     num_nan = num_inf = 0
@@ -248,7 +322,7 @@ def _tensor_facts(tensor: Tensor, sizes: Mapping[str, int], side: str) -> Tensor
         low, high = finite.min().item(), finite.max().item()
     return TensorFacts(
         shape=tuple(values.shape),
-        axes=name_axes(values.shape, sizes, side=side),
+        axes=name_axes(values.shape, sizes, side=side, scores=scores),
         dtype=str(values.dtype).removeprefix("torch."),
         mean=mean,
         std=std,

@@ -47,20 +47,34 @@ def attend_plain(
         bias: Added to the scores before the softmax.
         dropout: Share of weights set to zero, the rest scaled up; 0 leaves them alone.
     """
-    scale = 1 / math.sqrt(q_BHTK.size(-1)) if scale is None else scale
-    scores = (q_BHTK * scale) @ k_BHSK.transpose(-2, -1)  # [B, H, T, S]
-    if bias is not None:
-        scores = scores + bias
-    if mask is None:
-        weights = scores.softmax(dim=-1)
-    else:
-        # An all -inf row would be NaN, forward and backward; it is made finite first and silenced after.
-        empty = ~mask.any(dim=-1, keepdim=True)
-        scores = scores.masked_fill(~(mask | empty), -math.inf)
-        weights = scores.softmax(dim=-1).masked_fill(empty, 0.0)
+    weights = weigh(scores_of(q_BHTK, k_BHSK, scale=scale, bias=bias), mask)
     if dropout > 0:
         weights = drop(weights, dropout)
     return weights.to(v_BHSK.dtype) @ v_BHSK, weights  # a float32 bias makes float32 weights of half scores
+
+
+def scores_of(
+    q_BHTK: Float[Tensor, "B H T K"],
+    k_BHSK: Float[Tensor, "B H S K"],
+    *,
+    scale: float | None = None,
+    bias: Float[Tensor, "#B H T S"] | None = None,
+) -> Float[Tensor, "B H T S"]:
+    """Return ``q kᵀ · scale + bias``: how well each key answers each query, before the mask."""
+    scale = 1 / math.sqrt(q_BHTK.size(-1)) if scale is None else scale
+    scores = (q_BHTK * scale) @ k_BHSK.transpose(-2, -1)
+    return scores if bias is None else scores + bias
+
+
+def weigh(
+    scores_BHTS: Float[Tensor, "B H T S"], mask: Bool[Tensor, "#B #H #T S"] | None = None
+) -> Float[Tensor, "B H T S"]:
+    """Return the softmax of scores over the keys that ``mask`` allows; a query without any has zeros."""
+    if mask is None:
+        return scores_BHTS.softmax(dim=-1)
+    # An all -inf row would be NaN, forward and backward; it is made finite first and silenced after.
+    empty = ~mask.any(dim=-1, keepdim=True)
+    return scores_BHTS.masked_fill(~(mask | empty), -math.inf).softmax(dim=-1).masked_fill(empty, 0.0)
 
 
 def attend(
@@ -123,6 +137,8 @@ class MultiHeadAttention(nn.Module):
         positions: Turns queries and keys, or adds to the scores; the plain one does neither.
     """
 
+    inner_steps = ("queries", "keys_values", "split_heads", "scores", "weights", "merge_heads")
+
     def __init__(
         self,
         d_model: int,
@@ -160,9 +176,7 @@ class MultiHeadAttention(nn.Module):
             q, k = self.positions.rotate(q, offset), self.positions.rotate(k, offset)
             k, v = (k, v) if cache is None else cache.append(k, v)  # [B, H, S, K]
         else:
-            d_model = x_BTD.size(-1)
-            bias = None if self.qkv.bias is None else self.qkv.bias[:d_model]
-            queries = F.linear(x_BTD, self.qkv.weight[:d_model], bias)
+            queries = self.queries(x_BTD)
             (q,) = self.split_heads(readers.together(queries) if readers else queries, 1)
             k, v = memory.keys, memory.values
 
@@ -173,9 +187,15 @@ class MultiHeadAttention(nn.Module):
         out = attend(q, k, v, mask, causal=causal, scale=self.scale, bias=score_bias, dropout=dropout)
         if self._listeners:
             triangle = causal_mask(num_queries, num_keys, device=q.device) if causal else None
-            self._tell(q, k, v, combine(mask, triangle), score_bias, readers)
+            self._tell(q, k, combine(mask, triangle), score_bias, readers)
         merged = self.merge_heads(out)
         return self.out(readers.apart(merged) if readers else merged)  # type: ignore[no-any-return]
+
+    def queries(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Return the queries alone, for attention to a memory."""
+        d_model = x_BTD.size(-1)
+        bias = None if self.qkv.bias is None else self.qkv.bias[:d_model]
+        return F.linear(x_BTD, self.qkv.weight[:d_model], bias)
 
     def keys_values(self, memory_BSD: Float[Tensor, "B S D"]) -> KeysValues:
         """Return the keys and values of ``memory``, made once and attended to by any number of queries."""
@@ -202,11 +222,21 @@ class MultiHeadAttention(nn.Module):
         self._listeners.append(hear)
         return lambda: self._listeners.remove(hear)
 
+    def scores(
+        self, q_BHTK: Float[Tensor, "B H T K"], k_BHSK: Float[Tensor, "B H S K"], bias: Tensor | None = None
+    ) -> Float[Tensor, "B H T S"]:
+        """Return what the softmax is taken of, the mask apart; the fused path never holds it."""
+        return scores_of(q_BHTK, k_BHSK, scale=self.scale, bias=bias)
+
+    def weights(
+        self, scores_BHTS: Float[Tensor, "B H T S"], mask: Bool[Tensor, "#B #H #T S"] | None = None
+    ) -> Float[Tensor, "B H T S"]:
+        """Return how much each query looks at each key; the fused path never holds it."""
+        return weigh(scores_BHTS, mask)
+
     @torch.no_grad()
-    def _tell(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, readers: Readers | None
-    ) -> None:
-        _, weights = attend_plain(q, k, v, mask, scale=self.scale, bias=bias)
+    def _tell(self, q: Tensor, k: Tensor, mask: Tensor | None, bias: Tensor | None, readers: Readers | None) -> None:
+        weights = self.weights(self.scores(q, k, bias), mask)
         if readers:
             weights = readers.apart(weights.transpose(1, 2)).transpose(1, 2)
         for hear in list(self._listeners):

@@ -51,6 +51,9 @@ def _rows(table: Tensor, length: int, offset: Offset, name: str) -> Float[Tensor
 class Positions(nn.Module):
     """No positions at all, and the three hooks that encodings override: tokens become a bag."""
 
+    inner_steps: tuple[str, ...] = ()
+    """The hooks that are overridden, for whoever walks through a model."""
+
     def embed(self, x_BLD: Float[Tensor, "B L D"], offset: Offset = 0) -> Float[Tensor, "B L D"]:
         """Return the embedded tokens with their places added."""
         return x_BLD
@@ -74,6 +77,8 @@ class Sinusoidal(Positions):
         max_len: Longest sequence.
         layout: ``interleaved`` as in the paper, or ``half``: all sines, then all cosines.
     """
+
+    inner_steps = ("embed",)
 
     table: Tensor
 
@@ -119,6 +124,8 @@ class Learned(Positions):
         max_len: Longest sequence.
     """
 
+    inner_steps = ("embed",)
+
     def __init__(self, d_model: int, max_len: int = 1024) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_len, d_model).normal_(std=d_model**-0.5))
@@ -141,6 +148,8 @@ class Rotary(Positions):
         base: Wavelengths run from 2π to 2π · base.
         layout: Which features form a pair.
     """
+
+    inner_steps = ("rotate",)
 
     cos: Tensor
     sin: Tensor
@@ -198,6 +207,8 @@ class RelativeBias(Positions):
         max_distance: Distances from here on share the last bucket.
         bidirectional: Whether keys after the query have buckets of their own; False for a decoder.
     """
+
+    inner_steps = ("bias",)
 
     def __init__(
         self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True

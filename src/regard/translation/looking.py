@@ -12,16 +12,17 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.inspection.alignment import aligning_layer
 from regard.models import Transformer
 from regard.nn import DecoderLayer
 from regard.protocols import Step
 
 
 class Looking:
-    """A model as a StepDecoder whose steps carry the mean look of the heads of its last layer.
+    """A model as a StepDecoder whose steps carry the mean look of the heads of the layer that aligns best.
 
-    The last layer, as it predicts a word, is nearest to an alignment of words. The model computes what it always does;
-    the weights are worked out aside.
+    Which that is, `regard.inspection.aligning_layer` knows. The model computes what it always does; the weights are
+    worked out aside.
 
     Args:
         model: what is searched.
@@ -37,8 +38,9 @@ class Looking:
     def step(self, tokens: Int[Tensor, " N"], state: Any) -> Step:
         """Feed the model, and say where each row looked, [N, S]."""
         heard: list[Tensor] = []
-        last = cast(DecoderLayer, self._model.decoder.layers[-1])
-        stop = last.cross_attention.listen(heard.append)
+        layers = self._model.decoder.layers
+        aligning = cast(DecoderLayer, layers[aligning_layer(len(layers))])
+        stop = aligning.cross_attention.listen(heard.append)
         try:
             step = self._model.step(tokens, state)
         finally:

@@ -12,10 +12,12 @@ from regard.inspection import (
     HeadChoice,
     HeadSummary,
     align_words,
+    aligning_layer,
     alignment_error_rate,
     attention_rollout,
-    best_head,
+    flatness,
     from_pharaoh,
+    rank_heads,
     summarise_heads,
     to_pharaoh,
     word_spans,
@@ -86,9 +88,25 @@ def test_the_head_that_people_agree_with_is_found() -> None:
     maps = torch.full((2, 3, 4, 4), 0.25)
     maps[:, :, :, 0] += 0.1
     maps[1, 2] = WEIGHTS
-    assert best_head([maps], [SOURCE], [TARGET], [[(0, 0), (1, 1)]]) == HeadChoice(1, 2, 0.0)
+    ranking = rank_heads([maps], [SOURCE], [TARGET], [[(0, 0), (1, 1)]])
+    assert ranking[0] == HeadChoice(1, 2, 0.0)
+    # the mean of a layer competes with its heads, and ties keep the order of the model
+    assert [(choice.layer, choice.head) for choice in ranking[1:5]] == [(0, None), (0, 0), (0, 1), (0, 2)]
+    assert len(ranking) == 2 * (1 + 3)
     with pytest.raises(InputError, match="at least one sentence"):
-        best_head([], [], [], [])
+        rank_heads([], [], [], [])
+
+
+def test_how_flat_a_look_is() -> None:
+    assert flatness(torch.full((3, 5), 0.2)) == pytest.approx(1.0)
+    assert flatness(torch.eye(3)) == 0.0
+    # the first row sees nothing and is left out; the second is uniform over 2 of 4: half of the bits
+    assert flatness(torch.tensor([[0.0, 0, 0, 0], [0.5, 0.5, 0, 0]])) == pytest.approx(0.5)
+    assert flatness(torch.ones(3, 1)) == flatness(torch.zeros(2, 3)) == 0.0
+
+
+def test_the_layer_that_aligns_is_the_last_but_one_or_the_only_one() -> None:
+    assert [aligning_layer(count) for count in (1, 2, 3, 6)] == [0, 0, 1, 4]
 
 
 def test_heads_are_summarised_and_blind_queries_left_out() -> None:

@@ -55,8 +55,24 @@ def test_the_walk_as_a_table() -> None:
     assert drawn[3].endswith("12 B   max(0, x)  (section 3.3)")
     assert drawn[4] == "All of it is float32."
     assert len(draw_walk(walk, depth=0).split("\n")) == 3
-    narrow = draw_walk(walk, width=40).split("\n")
-    assert max(map(len, narrow)) == 40 and narrow[3].endswith("…")
+
+
+def test_a_narrow_terminal_loses_the_least_needed_columns_and_is_told() -> None:
+    walk = trace(nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU()), torch.tensor([[1.0, 2.0]]), sizes={"D": 2})
+    wide = draw_walk(walk).split("\n")
+    for width in (30, 47, 60, 75):
+        narrow = draw_walk(walk, width=width).split("\n")
+        assert max(map(len, narrow[:4])) <= width
+        assert narrow[-1].startswith(f"Left out at {width} columns: memory")
+        titles = narrow[0].split()
+        assert titles == wide[0].split()[: len(titles)]  # what is needed most stands first
+    assert draw_walk(walk, width=500) == "\n".join(wide)
+    assert "formulas" in narrow[-1] or "max(0" in narrow[3]
+
+
+def test_a_wide_head_goes_on_below() -> None:
+    drawn = draw_weights(torch.eye(2, 5), ["a", "b"], ["c1", "c2", "c3", "c4", "c5"], width=13).split("\n")
+    assert drawn == ["    c1   c2", "a 1.00", "b      1.00", "", "    c3   c4", "a", "b", "", "    c5", "a", "b"]
 
 
 def test_bad_numbers_and_mixed_types_have_columns_of_their_own() -> None:
@@ -72,7 +88,7 @@ def test_bad_numbers_and_mixed_types_have_columns_of_their_own() -> None:
 def test_equal_masks_are_drawn_once_below_the_names_of_all() -> None:
     triangle, square = torch.ones(2, 2).tril().bool(), torch.ones(2, 2).bool()
     masks = {"d.0.self": triangle, "d.0.cross": square, "d.1.self": triangle, "d.2.self": triangle, "e": square}
-    assert draw_masks(masks).split("\n") == ["d.0-2.self", "■·", "■■", "d.0.cross, e", "■■", "■■"]
+    assert draw_masks(masks).split("\n") == ["d:1-3.self", "■·", "■■", "d:1.cross, e", "■■", "■■"]
 
 
 def test_how_logits_became_tokens() -> None:
@@ -90,7 +106,7 @@ def test_gradients_as_a_table() -> None:
     with torch.no_grad():
         model[0].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]))
     drawn = draw_gradients(trace(model, torch.tensor([[3.0, 4.0]]), loss=lambda y: y.sum()))
-    assert drawn.split("\n") == ["parameter  shape  norm  units  dead  bad", "0.weight   3 × 2  7.07      3     1"]
+    assert drawn.split("\n") == ["parameter  shape  norm  units  dead  bad", ":1.weight  3 × 2  7.07      3     1"]
 
 
 def test_the_ledger_as_a_table() -> None:

@@ -29,6 +29,10 @@ def ids(length: int, vocab: int) -> Tensor:
     return torch.randint(4, vocab, (B, length))
 
 
+def spec_heads(model: nn.Module) -> int:
+    return model.encoder.layers[0].self_attention.num_heads
+
+
 class Chain(nn.Module):
     """Two maps around a ReLU, small enough to work out."""
 
@@ -79,6 +83,34 @@ def test_a_regard_model_is_walked_with_letters_formulas_and_masks(model: nn.Modu
     assert walk.at("output")[0].outputs[0].axes == f"B={B}, T={T}, V={V_T}"
     assert walk.at("")[0].inputs[0].axes == f"B={B}, S={S}"
     assert [v.kind for v in walk if not v.formula.text] == []
+
+    # what no module of its own does: positions, queries, keys and values, scores and weights, heads apart and together
+    heads = spec_heads(model)
+    path = "decoder.layers.0.cross_attention"
+    shapes = {v.path.removeprefix(f"{path}."): v.outputs[0].axes for v in walk if v.path.startswith(f"{path}.")}
+    assert shapes == {
+        "keys_values": f"B={B}, H={heads}, S={S}, K={128 // heads}",
+        "split_heads": f"B={B}, H={heads}, T={T}, K={128 // heads}",
+        "queries": f"B={B}, T={T}, D=128",
+        "scores": f"B={B}, H={heads}, T={T}, S={S}",
+        "weights": f"B={B}, H={heads}, T={T}, S={S}",
+        "merge_heads": f"B={B}, T={T}, D=128",
+        "out": f"B={B}, T={T}, D=128",
+    }
+    assert [v.name for v in walk if v.depth == 1] == [
+        "source_embedding", "encoder", "target_embedding", "decoder.layers:1.cross_attention.keys_values", "decoder",
+        "output",
+    ]  # fmt: skip
+    assert len(walk.at(f"{path}.keys_values")[0].outputs) == 2
+    [added] = walk.at("source_embedding.positions.embed")
+    assert (added.name, added.kind, added.num_parameters) == ("positions.embed", "step", 0)
+    assert added.formula.source == "section 3.5"
+    [scores] = walk.at("encoder.layers.1.self_attention.scores")
+    [weights] = walk.at("encoder.layers.1.self_attention.weights")
+    assert scores.name == "scores" and weights.outputs[0].axes == f"B={B}, H={heads}, S={S}, S={S}"
+    assert weights.outputs[0].mean == pytest.approx(1 / S)  # rows of S weights add up to 1
+    assert walk.at("decoder.layers.0")[0].name == "DecoderLayer 1"
+    assert not any(vars(part).keys() & {"scores", "split_heads", "embed"} for part in model.modules())
 
     triangle = torch.ones(T, T).tril().bool()
     assert torch.equal(walk.masks["decoder.layers.0.self_attention"], triangle)
@@ -151,6 +183,9 @@ def test_torch_and_hugging_face_are_walked_too() -> None:
     walk = trace(stack, torch.randn(B, S, 12))
     assert walk.at("layers.1.linear1")[0].outputs[0].axes == f"B={B}, S={S}, F=19"
     assert sorted(walk.masks) == ["layers.0.self_attn", "layers.1.self_attn"]
+    [weights] = walk.at("layers.1.self_attn.weights")
+    assert weights.outputs[0].axes == f"B={B}, H=2, S={S}, S={S}" and weights.name == "weights"
+    assert weights.outputs[0].mean == pytest.approx(1 / S)  # rows of S weights add up to 1
 
     transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(

@@ -10,7 +10,7 @@ const KINDS = {
 
 views.attention = (section, host) => {
   const examples = section.examples;
-  const state = { example: 0, kind: null, layer: section.layer, head: section.head, side: "row", index: 0 };
+  const state = { example: 0, kind: null, layer: section.layer, head: section.head, side: "row", index: 0, all: false };
   const cache = new Map();
   let colours = ramp();
   let now = null; // what is shown: { example, kind, map, weights, rows, columns }
@@ -24,14 +24,19 @@ views.attention = (section, host) => {
   const looks = el("div", { class: "looks", "aria-live": "polite" });
   const heat = el("div", { class: "scroll" });
   const under = el("p", { class: "under" });
+  const legend = el("p", { class: "legend" });
   const scale = el("canvas", { width: 256, height: 1 });
+  // the place of a weight on the scale is its root, as its colour is
+  const marks = [0, 1, 4, 10, 25, 50, 100].map((share) => el("span", { style: `left:${10 * Math.sqrt(share)}%` }, String(share)));
   const heads = el("div", { class: "heads", role: "group", "aria-label": "Layers and heads" });
   const stage = el("div", { class: "stage" },
     el("div", { class: "card" }, title, facts, el("div", { class: "bar" }, kinds, where), el("div", { class: "weave" }, ribbon, looks)),
     el("div", { class: "panels" },
-      el("div", { class: "card map" }, el("h3", {}, "All weights"), heat, under,
-        el("div", { class: "scale" }, "0", scale, "100 % (colour follows √weight)")),
-      el("div", { class: "card" }, el("h3", {}, "Layers × heads"), el("div", { class: "scroll" }, heads))),
+      el("div", { class: "card map" }, el("h3", {}, "All weights"), legend, heat, under,
+        el("div", { class: "scale" }, "Weight in %", el("div", { class: "ramp" }, scale, ...marks))),
+      el("div", { class: "card" }, el("h3", {}, "Layers × heads"),
+        el("p", { class: "legend" }, "A row of maps is a layer, a column a head, both counted from 1; each map has the axes and colours of the large one. Choose one to see it large."),
+        el("div", { class: "scroll" }, heads))),
     el("p", { class: "keys-help" },
       ...[["← →", "token"], ["↑ ↓", "example"], ["L", "layer"], ["H", "head"], ["M", "mean"], ["K", "kind"]].map(
         ([key, word]) => el("span", {}, el("kbd", {}, key), ` ${word}`)),
@@ -191,13 +196,18 @@ views.attention = (section, host) => {
       token.title = weight === null ? "" : percent(weight);
     }
     const own = (state.side === "row" ? now.rows : now.columns)[state.index];
+    const shown = state.all ? found : found.slice(0, 5).filter(({ weight }) => weight >= 0.001);
+    const rest = found.slice(shown.length);
+    const left = rest.reduce((sum, { weight }) => sum + weight, 0);
     looks.replaceChildren(
       el("p", {}, el("b", { dir: "auto" }, visible(own ?? "")), state.side === "row" ? " looks at" : " is looked at by"),
-      el("ol", {}, ...found.slice(0, 5).filter(({ weight }) => weight >= 0.001).map(({ token, weight }) => {
+      el("ol", {}, ...shown.map(({ token, weight }) => {
         const bar = el("i");
         bar.style.width = `${100 * Math.min(1, weight)}%`;
         return el("li", {}, el("span", { dir: "auto" }, visible(token)), bar, el("span", {}, percent(weight)));
-      })));
+      })),
+      rest.length || (state.all && found.length > 5) ? el("button", { type: "button", class: "quiet rest", onclick: () => choose({ all: !state.all }) },
+        state.all ? `all ${found.length}; show the first` : `${rest.length} of ${found.length} not shown, ${percent(left)} together; show all`) : null);
     drawLinks();
     drawBand();
   }
@@ -223,7 +233,8 @@ views.attention = (section, host) => {
     const cells = el("div", { class: "cells", onpointermove: point, onpointerdown: point, onpointerleave: () => under.replaceChildren() },
       el("canvas", { role: "img", "aria-label": "Heat map of all weights" }), grid, el("div", { class: "band" }));
     cells.style.cssText = `width:${map.columns * cell}px;height:${map.rows * cell}px`;
-    heat.append(el("div", { class: "heat" }, el("div"), columns, rows, cells));
+    legend.textContent = `Rows ↓: ${now.kind.row}. Columns →: ${now.kind.column}. A row is what one token looks at, and adds up to 100 %.`;
+    heat.append(el("div", { class: "heat" }, el("div", { class: "corner" }, `${now.kind.column} →`, el("br"), `${now.kind.row} ↓`), columns, rows, cells));
     const tallest = Math.max(...[...columns.children].map((label) => label.getBoundingClientRect().height));
     columns.style.height = `${tallest + 6}px`;
   }
@@ -275,7 +286,8 @@ views.attention = (section, host) => {
     heads.querySelector('[aria-pressed="true"]')?.focus();
   }
   const nameOf = (layer, head) =>
-    `${layer === null ? "mean of all layers" : `layer ${layer + 1}`}, ${head === null ? "mean of all heads" : `head ${head + 1}`}`;
+    `${layer === null ? "mean of all layers" : `layer ${layer + 1}`}, `
+    + (now.map.averaged ? `mean of its ${now.map.averaged} heads, which are too large to keep singly` : head === null ? "mean of all heads" : `head ${head + 1}`);
 
   function paintHeads() {
     for (const button of heads.querySelectorAll("button")) {

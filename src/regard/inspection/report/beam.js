@@ -1,17 +1,20 @@
-// The beam: a column per step, a row per rank; follow any hypothesis back to the start.
+// The beam: a column per step, a row per rank; follow any hypothesis back to the start. The one that won is marked: it
+// may have ended long before the last step.
 
 views.beam = (section, host) => {
   const steps = section.steps;
-  const state = { step: steps.length - 1, rank: 0 };
+  const [wonStep, wonRank] = section.won ?? [steps.length - 1, 0];
+  const isWinner = (step, rank) => section.won !== null && step === wonStep && rank === wonRank;
+  const state = { step: wonStep, rank: wonRank };
   const said = el("p", { class: "hypothesis", dir: "auto", "aria-live": "polite" });
   const note = el("p", { class: "note" });
   const field = el("div", { class: "beam" });
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const columns = steps.map((beams, step) => el("div", { class: "column" }, el("small", {}, String(step + 1)),
     ...beams.map((beam, rank) => el("button", {
-      type: "button", class: "token" + (beam.finished ? " finished" : ""), tabindex: -1, "data-step": step, "data-rank": rank,
+      type: "button", class: "token" + (beam.finished ? " finished" : "") + (isWinner(step, rank) ? " won" : ""), tabindex: -1, "data-step": step, "data-rank": rank,
       title: `score ${beam.score.toFixed(3)}`, onclick: () => choose(step, rank), onpointerenter: () => choose(step, rank),
-    }, visible(beam.token)))));
+    }, visible(beam.token), isWinner(step, rank) ? el("small", {}, " ★") : null))));
   field.append(svg, ...columns);
   const button = (step, rank) => field.querySelector(`[data-step="${step}"][data-rank="${rank}"]`);
 
@@ -40,7 +43,9 @@ views.beam = (section, host) => {
     }
     const beam = steps[state.step][state.rank];
     said.textContent = way.map(([step, rank]) => visible(steps[step][rank].token)).join(" ");
-    note.textContent = `Step ${state.step + 1} of ${steps.length}, rank ${state.rank + 1}, score ${beam.score.toFixed(3)}${beam.finished ? ", finished" : ""}`;
+    const sum = beam.log_prob === null ? "" : ` from log-probability ${beam.log_prob.toFixed(3)} and ${way.length} tokens`;
+    note.textContent = `Step ${state.step + 1} of ${steps.length}, rank ${state.rank + 1}, score ${beam.score.toFixed(3)}${sum}`
+      + (beam.finished ? ", finished" : "") + (isWinner(state.step, state.rank) ? ": ★ the output" : "");
     drawLinks(onWay);
   }
   function drawLinks(onWay) {
@@ -64,7 +69,10 @@ views.beam = (section, host) => {
     }));
     svg.replaceChildren(...paths);
   }
+  const legend = "A column is a step, the best hypothesis on top; steps and ranks are counted from 1. Dashed: ended here."
+    + (section.won === null ? "" : " ★ is the output: of all that ended, the one with the highest score.");
   host.append(el("div", { class: "card" }, said, note, el("div", { class: "scroll" }, field),
+    el("p", { class: "legend" }, [legend, section.note].filter(Boolean).join(" ") ),
     el("p", { class: "keys-help" }, ...[["← →", "step"], ["↑ ↓", "hypothesis"]].map(([key, word]) => el("span", {}, el("kbd", {}, key), ` ${word}`)))));
   draw();
   new ResizeObserver(draw).observe(field);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from regard.errors import InputError
@@ -19,12 +19,14 @@ class Beam:
         score: What hypotheses are ranked by.
         parent: The rank, from 0, in the step before of the hypothesis it goes on from; None in the first.
         finished: Whether it ended here.
+        log_prob: The sum of the log-probabilities of its tokens, if known.
     """
 
     token: str
     score: float
     parent: int | None = None
     finished: bool = False
+    log_prob: float | None = None
 
 
 @dataclass(frozen=True)
@@ -33,17 +35,21 @@ class BeamSection:
 
     Attributes:
         steps: Per step its hypotheses, the best first.
+        won: Step and rank, from 0, of the hypothesis that became the output; it need not be in the last step.
+        note: A sentence below: how scores are made, say.
         name: The tab's name.
     """
 
     steps: Sequence[Sequence[Beam]]
+    won: tuple[int, int] | None = None
+    note: str = ""
     name: str = "Beam"
 
     def data(self) -> dict[str, Any]:
         """Return the section as the page reads it.
 
         Raises:
-            InputError: a step is empty, a parent is not there, or a score is not finite.
+            InputError: a step is empty, a parent or the winner is not there, or a score is not finite.
         """
         if not self.steps or not all(self.steps):
             raise InputError("a beam must have at least one step, and each step at least one hypothesis")
@@ -57,11 +63,14 @@ class BeamSection:
                 if beam.parent is not None and not 0 <= beam.parent < ranks:
                     raise InputError(f"step {number} goes on from rank {beam.parent}, but the one before has {ranks}")
             ranks = len(step)
+        if self.won is not None:
+            step_number, rank = self.won
+            if not (0 <= step_number < len(self.steps) and 0 <= rank < len(self.steps[step_number])):
+                raise InputError(f"the winner is at step {step_number} and rank {rank}, from 0, where nothing is")
         return {
             "type": "beam",
             "name": self.name,
-            "steps": [
-                [{"token": b.token, "score": b.score, "parent": b.parent, "finished": b.finished} for b in step]
-                for step in self.steps
-            ],
+            "steps": [[asdict(beam) for beam in step] for step in self.steps],
+            "won": self.won,
+            "note": self.note,
         }

@@ -17,12 +17,12 @@ views.ledger = (section, host) => {
     columns: names.map(([name, title]) => ({ title, number: true, cell: cell(name) })),
     onchoose: ({ path, kind, total, own, shared }) => {
       const portion = whole.parameters ? percent(total.parameters / whole.parameters) : "0 %";
-      sentence.textContent = `${path || kind}: ${total.parameters.toLocaleString("en")} parameters, ${portion} of all; `
+      sentence.textContent = `${counted(path) || kind}: ${total.parameters.toLocaleString("en")} parameters, ${portion} of all; `
         + `${own.parameters.toLocaleString("en")} of its own`
-        + (shared.length ? `; shares ${shared.join(", ")}, counted there.` : ".");
+        + (shared.length ? `; shares ${shared.map(counted).join(", ")}, counted there.` : ".");
     },
   });
   host.append(el("div", { class: "card" }, sentence, section.note ? el("p", { class: "note" }, section.note) : null,
-    el("div", { class: "scroll" }, tree.table), treeHelp()));
+    el("div", { class: "scroll" }, tree.table), treeHelp(section.legend)));
   return tree.keys;
 };

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.inspection.ledger import Amounts, Ledger
+from regard.inspection.names import COUNTED, module_name
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,12 @@ class LedgerSection:
         return {
             "type": "ledger",
             "name": self.name,
+            "legend": COUNTED,
             "note": self.note,
             "entries": [
                 {
                     "path": entry.path,
+                    "name": module_name(entry.path, entry.kind),
                     "kind": entry.kind,
                     "depth": entry.depth,
                     "own": _amounts_data(entry.own),

@@ -1,11 +1,7 @@
 // A table whose first column is a tree: rows know their depth, a row's parts follow it. Arrow keys as in file trees.
 
-/** The name people use: `layers.2` of kind EncoderLayer is "EncoderLayer 3". */
-function nameOfModule(path, kind) {
-  const last = path.split(".").at(-1);
-  if (path === "") return kind;
-  return /^\d+$/.test(last) ? `${kind} ${Number(last) + 1}` : last;
-}
+/** Paths as people read them: `layers.2` is layers:3, for everything on the page is counted from 1. */
+const counted = (path) => path.replace(/(^|\.)(\d+)(?=\.|$)/g, (_, dot, number) => `:${Number(number) + 1}`);
 
 function compact(value) {
   const units = ["", "k", "M", "G", "T"];
@@ -15,7 +11,7 @@ function compact(value) {
 }
 
 /**
- * rows: [{ depth, path, kind, … }], columns: [{ title, cell(row) → node or text, number }], open: depth unfolded at first.
+ * rows: [{ depth, path, name, kind, … }], columns: [{ title, cell(row) → node or text, number }], open: depth unfolded at first.
  * onchoose(row, index) is told of the chosen row.
  */
 function treeTable({ rows, columns, label, open, onchoose }) {
@@ -31,10 +27,10 @@ function treeTable({ rows, columns, label, open, onchoose }) {
 
   const lines = rows.map((row, i) => {
     const fold = el("button", { type: "button", class: "fold", tabindex: -1, "aria-label": "parts", onclick: (event) => { event.stopPropagation(); toggle(i); } });
-    const name = el("td", { class: "name" }, fold, el("span", {}, nameOfModule(row.path, row.kind)),
-      nameOfModule(row.path, row.kind) === row.kind ? null : el("small", {}, row.kind));
+    const name = el("td", { class: "name" }, fold, el("span", {}, row.name),
+      row.name === row.kind ? null : el("small", {}, row.kind));
     name.style.paddingInlineStart = `${row.depth * 1.05}rem`;
-    return el("tr", { role: "row", "aria-level": row.depth + 1, "data-path": row.path, title: row.path, onclick: () => choose(i), onfocus: () => choose(i) },
+    return el("tr", { role: "row", "aria-level": row.depth + 1, "data-path": row.path, title: counted(row.path), onclick: () => choose(i), onfocus: () => choose(i) },
       name, ...columns.map((column) => el("td", { class: column.number ? "number" : "" }, column.cell(row))));
   });
   const body = el("tbody", {}, ...lines);
@@ -87,5 +83,5 @@ function treeTable({ rows, columns, label, open, onchoose }) {
   return { table, keys };
 }
 
-const treeHelp = () => el("p", { class: "keys-help" },
+const treeHelp = (legend) => el("p", { class: "keys-help" }, el("span", {}, legend),
   ...[["↑ ↓", "module"], ["→", "open"], ["←", "close"]].map(([key, word]) => el("span", {}, el("kbd", {}, key), ` ${word}`)));

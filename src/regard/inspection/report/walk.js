@@ -11,7 +11,7 @@ function choiceCard(choices) {
     const { after, token, probability, rank, candidates } = choices[i];
     tokens.forEach((button, j) => button.classList.toggle("chosen", i === j));
     note.replaceChildren("after ", el("bdi", {}, visible(after)), " came ", el("b", { dir: "auto" }, visible(token)),
-      ` with ${percent(probability ?? 0)}` + (rank > 1 ? `, number ${rank} of all` : ""));
+      ` with ${percent(probability ?? 0)}` + (rank > 1 ? `, number ${rank} of all` : "") + `; the ${candidates.length} most probable:`);
     list.replaceChildren(...candidates.map((candidate) => {
       const bar = el("i");
       bar.style.width = `${100 * candidate.probability}%`;
@@ -50,13 +50,13 @@ views.walk = (section, host) => {
     }
     const scale = Math.max(1, Math.min(14, Math.floor(220 / Math.max(mask.rows, mask.columns))));
     canvas.style.cssText = `width:${mask.columns * scale}px;height:${mask.rows * scale}px`;
-    return el("div", {}, el("h3", {}, "Mask: row sees column"), canvas);
+    return el("div", {}, el("h3", {}, "Mask: a row (query) sees the dark columns (keys)"), canvas);
   }
   function gradientTable(gradients) {
     if (!gradients.length) return null;
     return el("div", {}, el("h3", {}, "Gradients"), el("table", { class: "facts-table" },
       el("tr", {}, ...["parameter", "norm", "rows without"].map((name) => el("th", {}, name))),
-      ...gradients.map((g) => el("tr", {}, el("td", {}, g.path), el("td", { class: "number" }, number(g.norm)),
+      ...gradients.map((g) => el("tr", {}, el("td", {}, counted(g.path)), el("td", { class: "number" }, number(g.norm)),
         el("td", { class: g.dead ? "number wrong" : "number" }, `${g.dead} of ${g.units}`)))));
   }
   let shown = null;
@@ -64,8 +64,8 @@ views.walk = (section, host) => {
     shown = visit;
     const own = (path) => path.startsWith(visit.path === "" ? "" : `${visit.path}.`) && !path.slice(visit.path.length + (visit.path ? 1 : 0)).includes(".");
     detail.replaceChildren(
-      el("h2", {}, nameOfModule(visit.path, visit.kind)),
-      el("p", { class: "note" }, `${visit.path || "the whole model"} · ${visit.kind} · ${compact(visit.parameters)} parameters · ${milliseconds(visit.seconds)}`),
+      el("h2", {}, visit.name),
+      el("p", { class: "note" }, [counted(visit.path) || "the whole model", visit.kind, visit.kind === "step" ? null : `${compact(visit.parameters)} parameters`, milliseconds(visit.seconds)].filter(Boolean).join(" · ")),
       visit.formula ? el("p", { class: "formula" }, visit.formula) : null,
       visit.source ? el("p", { class: "note" }, visit.source) : null,
       ...[tensorTable("In", visit.inputs), tensorTable("Out", visit.outputs),
@@ -84,7 +84,7 @@ views.walk = (section, host) => {
   });
   const fate = section.choices.length ? choiceCard(section.choices) : null;
   host.append(el("div", { class: "split" },
-    el("div", { class: "card" }, el("div", { class: "scroll tall" }, tree.table), treeHelp()),
+    el("div", { class: "card" }, el("div", { class: "scroll tall" }, tree.table), treeHelp(section.legend)),
     el("div", { class: "aside" }, detail, fate)));
   return tree.keys;
 };

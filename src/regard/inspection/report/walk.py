@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from regard.inspection.names import COUNTED
 from regard.inspection.predictions import Choice
 from regard.inspection.trace import TensorFacts, Visit, Walk
 
@@ -33,6 +34,7 @@ class WalkSection:
         return {
             "type": "walk",
             "name": self.name,
+            "legend": COUNTED,
             "visits": [_visit_data(visit) for visit in self.walk],
             "masks": {path: _mask_data(mask) for path, mask in self.walk.masks.items()},
             "gradients": [
@@ -59,6 +61,7 @@ def _choice_data(choice: Choice) -> dict[str, Any]:
 def _visit_data(visit: Visit) -> dict[str, Any]:
     return {
         "path": visit.path,
+        "name": visit.name,
         "kind": visit.kind,
         "depth": visit.depth,
         "formula": visit.formula.text,

@@ -6,13 +6,16 @@ Axes: H heads, Lq queries, Lk keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.inspection import align_words, to_pharaoh
+from regard.inspection import align_words, aligning_layer, to_pharaoh
+from regard.inspection.alignment import FLAT
+from regard.inspection.names import counted
 from regard.runs.looking.look import Attention
 from regard.runs.looking.parts import fitting
 
@@ -22,8 +25,8 @@ def heads_of(attentions: Sequence[Attention], pattern: str) -> list[tuple[str, A
 
     Args:
         attentions: Those heard.
-        pattern: ``decoder.layer:3.cross.head:2``, ``layer:3.head:2``, ``layer:3``; or the path of the attention in the
-            model in place of the layer.
+        pattern: ``decoder.layer:3.cross.head:2``, ``layer:3.head:2``, ``layer:3``; or the path of the attention in
+            Python, which counts from 0, in place of the layer.
 
     Raises:
         InputError: No attention was heard, or none has that name.
@@ -31,28 +34,30 @@ def heads_of(attentions: Sequence[Attention], pattern: str) -> list[tuple[str, A
     if not attentions:
         raise InputError("no attention was heard in this module, so there are no weights to show")
     named: dict[str, tuple[Attention, Tensor]] = {}
+    spelled: dict[str, str] = {}  # however a part is spelled -> its one name
     for attention in attentions:
-        for name in (attention.address, attention.path):
-            named[name] = attention, attention.weights.mean(dim=0)
-            for head, weights in enumerate(attention.weights, 1):
-                named[f"{name}.head:{head}"] = attention, weights
-    wholes = [attention.address for attention in attentions]
+        address = attention.address
+        named[address] = attention, attention.weights.mean(dim=0)
+        named |= {f"{address}.head:{head}": (attention, one) for head, one in enumerate(attention.weights, 1)}
+        for spelling in (address, counted(attention.path), attention.path):
+            heads = ("", *(f".head:{head}" for head in range(1, len(attention.weights) + 1)))
+            spelled |= {spelling + head: address + head for head in heads}
     whole = [
-        name for name in wholes if name.rpartition(".")[0] in {pattern, f"encoder.{pattern}", f"decoder.{pattern}"}
+        attention.address
+        for attention in attentions
+        if attention.address.rpartition(".")[0] in {pattern, f"encoder.{pattern}", f"decoder.{pattern}"}
     ]
-    names = whole or fitting(pattern, named)
-    if any(name in wholes or name.partition(".head:")[0] in wholes for name in names):  # not each under its path too
-        names = [name for name in names if name.partition(".head:")[0] in wholes]
+    names = dict.fromkeys(whole or [spelled[spelling] for spelling in fitting(pattern, spelled)])
     return [(name, *named[name]) for name in names]
 
 
-def alignment(attentions: Sequence[Attention], pattern: str | None = None) -> str:
-    """Return which source word became which target word, as ``0-0 1-2``.
+def aligning_look(attentions: Sequence[Attention], pattern: str | None = None) -> Attention:
+    """Return the look that words are aligned by, as an attention with a single head.
 
     Args:
         attentions: Those heard.
-        pattern: Which head, or heads: their mean is taken. Left out, all heads of the last cross-attention but one,
-            which align best in most models (Garg et al. 2019, section 4.1).
+        pattern: Which head, or heads: their mean is taken. Left out, all heads of the layer that
+            `regard.inspection.aligning_layer` names.
 
     Raises:
         InputError: There is no cross-attention, or none of that name.
@@ -61,10 +66,24 @@ def alignment(attentions: Sequence[Attention], pattern: str | None = None) -> st
         cross = [attention for attention in attentions if attention.address.endswith(".cross")]
         if not cross:
             raise InputError("no cross-attention was heard in this module, so nothing can be aligned")
-        chosen = [(cross[-2:][0], cross[-2:][0].weights.mean(dim=0))]
-    else:
-        chosen = [(attention, weights) for _, attention, weights in heads_of(attentions, pattern)]
-        if strange := [attention.address for attention, _ in chosen if not attention.address.endswith(".cross")]:
-            raise InputError(f"{strange[0]} is no cross-attention, so nothing can be aligned by it")
-    weights = torch.stack([weights for _, weights in chosen]).mean(dim=0)
-    return to_pharaoh(align_words(weights, chosen[0][0].columns, chosen[0][0].rows))
+        aligning = cross[aligning_layer(len(cross))]
+        return replace(aligning, weights=aligning.weights.mean(dim=0, keepdim=True))
+    chosen = [(attention, weights) for _, attention, weights in heads_of(attentions, pattern)]
+    if strange := [attention.address for attention, _ in chosen if not attention.address.endswith(".cross")]:
+        raise InputError(f"{strange[0]} is no cross-attention, so nothing can be aligned by it")
+    return replace(chosen[0][0], weights=torch.stack([weights for _, weights in chosen]).mean(dim=0, keepdim=True))
+
+
+def alignment(look: Attention) -> str:
+    """Return which source word became which target word, as ``0-0 1-2``."""
+    return to_pharaoh(align_words(look.weights[0], look.columns, look.rows))
+
+
+def doubt(share: float) -> str | None:
+    """Return what to say of alignments by looks with this share of the largest entropy, or None if all is well."""
+    if share < FLAT:
+        return None
+    return (
+        f"this attention looks at all words nearly alike (entropy {100 * share:.0f} % of the largest possible), so its "
+        "alignments mean little; choose another head with --align-by, or find the best with --best-head"
+    )

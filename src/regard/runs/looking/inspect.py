@@ -1,39 +1,32 @@
-"""What does `regard inspect` show? Walk, numbers of a head, gradients, alignments, ledger; as text, JSON or page."""
+"""What does `regard inspect` show? What is wished for, of what is looked at: as text, JSON or a page."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from regard.errors import InputError
-from regard.inspection import (
-    draw_choices,
-    draw_gradients,
-    draw_masks,
-    draw_walk,
-    draw_weights,
-)
-from regard.inspection.report import (
-    AttentionSection,
-    BeamSection,
-    LedgerSection,
-    Section,
-    WalkSection,
-    render_page,
-)
-from regard.inspection.report.attention import MAX_TOKENS
+from regard.inspection import flatness
 from regard.models import Transformer
 from regard.runs.device import best_device
+from regard.runs.looking.as_json import as_json
 from regard.runs.looking.costs import Costs, Sizes, cost_lines, costs_of
-from regard.runs.looking.heads import alignment, heads_of
+from regard.runs.looking.heads import aligning_look, alignment, doubt
+from regard.runs.looking.in_terminal import gradient_lines, value_lines, walk_lines
 from regard.runs.looking.look import Look, look_at_module, look_at_text
+from regard.runs.looking.on_page import check_page_length, page
 from regard.runs.looking.subjects import is_code, made
 from regard.runs.training.prepare import Say
 from regard.runs.translating.output import refuse_output, write_result
 from regard.translator import load
+
+_MORE = (
+    "more: --html FILE (one page to click through), --value decoder.layer:1.cross.head:1 (the numbers of a head), "
+    "--alignments, --backward (gradients), --ledger (parameters, memory, work), --depth 2 (a shorter walk), --json"
+)
+"""What a person who has seen the walk may not know of."""
 
 
 @dataclass(frozen=True)
@@ -121,139 +114,26 @@ def inspect(
         write_result(wishes.html, page(look, costs).encode())
         say(f"{wishes.html}: open it in a browser")
     if wishes.as_json:
-        yield json.dumps(as_json(look, costs, wishes), ensure_ascii=False, allow_nan=False)
+        found = as_json(look, costs, values=wishes.value, align_by=wishes.align_by, align=wishes.alignments)
+        yield json.dumps(found, ensure_ascii=False, allow_nan=False)
         return
-    yield from _asked(look, costs, wishes)
+    yield from _asked(look, costs, wishes, say)
 
 
-def _asked(look: Look | None, costs: Costs | None, wishes: Wishes) -> Iterator[str]:
+def _asked(look: Look | None, costs: Costs | None, wishes: Wishes, say: Say) -> Iterator[str]:
     if look is not None:
         for pattern in wishes.value:
-            yield from value_lines(look, pattern)
+            yield from value_lines(look, pattern, width=wishes.width)
         if wishes.alignments:
-            yield alignment(look.attentions, wishes.align_by)
+            aligning = aligning_look(look.attentions, wishes.align_by)
+            yield alignment(aligning)
+            if (sentence := doubt(flatness(aligning.weights[0]))) is not None:
+                say(sentence)
         if wishes.backward:
             yield from gradient_lines(look)
         asked = wishes.value or wishes.alignments or wishes.backward or wishes.ledger
         if wishes.html is None and not asked:
             yield from walk_lines(look, depth=99 if wishes.depth is None else wishes.depth, width=wishes.width)
+            say(_MORE)
     if wishes.ledger and costs is not None:
         yield from cost_lines(costs, depth=3 if wishes.depth is None else wishes.depth)
-
-
-# ---- text ------------------------------------------------------------------------------------------------------------
-
-
-def walk_lines(look: Look, *, depth: int = 99, width: int | None = None) -> Iterator[str]:
-    """Yield the walk for a terminal: what went in and came out, every step, the masks, and how logits became tokens."""
-    yield from _heading(look)
-    yield draw_walk(look.walk, depth=depth, width=width)
-    if look.walk.masks:
-        yield ""
-        yield "Masks: a row may attend to the columns marked ■"
-        yield draw_masks(look.walk.masks)
-    if look.choices:
-        yield ""
-        yield "From logits to tokens"
-        yield draw_choices(look.choices)
-
-
-def gradient_lines(look: Look) -> Iterator[str]:
-    """Yield the gradient of each parameter for a terminal."""
-    yield from _heading(look)
-    yield f"Gradients of the {look.loss}"
-    yield draw_gradients(look.walk)
-
-
-def _heading(look: Look) -> Iterator[str]:
-    yield look.title + (f" → {look.output}" if look.output else "")
-    if look.found is not None:
-        ending = "" if look.found.finished else ", cut at the longest length"
-        yield f"score {look.found.score:.4f}, log-probability {look.found.log_prob:.4f}{ending}"
-    yield ""
-
-
-def value_lines(look: Look, pattern: str) -> Iterator[str]:
-    """Yield the weights of the heads that ``pattern`` means, for a terminal.
-
-    Raises:
-        InputError: No attention has that name.
-    """
-    for name, attention, weights in heads_of(look.attentions, pattern):
-        yield name + ("" if ".head:" in name else ", mean of its heads")
-        yield draw_weights(weights, attention.rows, attention.columns)
-        yield ""
-
-
-# ---- page and JSON ---------------------------------------------------------------------------------------------------
-
-
-def page(look: Look | None, costs: Costs | None) -> str:
-    """Return the report: one HTML file with a tab for each thing that was looked at.
-
-    Raises:
-        InputError: A sentence is too long to be drawn.
-    """
-    sections: list[Section] = []
-    title, lead = "Ledger", ""
-    if look is not None:
-        check_page_length(look.source)
-        title, lead = look.title, look.output
-        if (example := look.example()) is not None:
-            sections.append(AttentionSection([example]))
-        sections.append(WalkSection(look.walk, look.choices))
-    if costs is not None:
-        sections.append(LedgerSection(costs.ledger, note=" ".join(costs.sentences())))
-    if look is not None and look.beams:
-        sections.append(BeamSection(look.beams))
-    return render_page(title, sections, lead=lead)
-
-
-def check_page_length(source: Sequence[str] | Sequence[int]) -> None:
-    """Refuse what a page cannot show, before it is computed."""
-    if len(source) > MAX_TOKENS:
-        raise InputError(
-            f"the sentence has {len(source):,} tokens, and a page shows at most {MAX_TOKENS}; shorten it, or leave out "
-            "--html"
-        )
-
-
-def as_json(look: Look | None, costs: Costs | None, wishes: Wishes) -> dict[str, Any]:
-    """Return all that was seen, of the types that JSON has."""
-    found: dict[str, Any] = {}
-    if look is not None:
-        walk = WalkSection(look.walk, look.choices).data()
-        found |= {
-            "input": look.title,
-            "output": look.output,
-            "source": list(look.source),
-            "target": list(look.target),
-            "visits": walk["visits"],
-            "masks": {path: mask.int().tolist() for path, mask in look.walk.masks.items()},
-            "choices": walk["choices"],
-        }
-        if look.found is not None:
-            found |= {"score": look.found.score, "log_prob": look.found.log_prob, "finished": look.found.finished}
-        if look.loss:
-            found |= {"loss": look.loss, "gradients": walk["gradients"]}
-        if wishes.value:
-            found["values"] = {
-                name: {"rows": attention.rows, "columns": attention.columns, "weights": weights.tolist()}
-                for pattern in wishes.value
-                for name, attention, weights in heads_of(look.attentions, pattern)
-            }
-        if wishes.alignments:
-            found["alignment"] = alignment(look.attentions, wishes.align_by)
-        if look.beams:
-            found["beam"] = BeamSection(look.beams).data()["steps"]
-    if costs is not None:
-        found["ledger"] = LedgerSection(costs.ledger).data()["entries"]
-        found["sizes"] = dict(zip("BST", costs.sizes, strict=True))
-        found["cache_bytes"] = {
-            "per_target_token": costs.cache.per_target_token,
-            "per_source_token": costs.cache.per_source_token,
-        }
-        found["training_bytes"] = costs.ledger.training_bytes()
-        if costs.step_flops is not None:
-            found["step_flops"] = costs.step_flops
-    return found

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import InputError
-from regard.generation import Hypothesis
 from regard.inspection import AttentionMaps, Choice, Kind, Walk, choices, trace
 from regard.inspection.listeners import attach
-from regard.inspection.report import Beam, Example
+from regard.inspection.report import Example
 from regard.protocols import BOS, EOS, SPECIALS
-from regard.runs.looking.search_steps import search_with_steps
+from regard.runs.looking.search_steps import Searched, search_with_steps
 from regard.training import evaluation_mode
+from regard.translation import Looking
 from regard.translator import Translator
 from regard.verification.inputs import Tokens, draw_inputs
 from regard.verification.recognise import recognise
@@ -69,8 +69,7 @@ class Look:
         maps: Attention weights by kind, [N, H, Lq, Lk], of those kinds whose layers are alike.
         attentions: Every attention on its own.
         choices: How logits became tokens.
-        beams: The steps of the search, if there was one.
-        found: Its result.
+        searched: The search, if there was one: its result and its steps.
         loss: What the gradients are of, if there are any.
     """
 
@@ -83,15 +82,14 @@ class Look:
     maps: Mapping[Kind, Tensor]
     attentions: Sequence[Attention]
     choices: Sequence[Choice] = ()
-    beams: Sequence[Sequence[Beam]] = ()
-    found: Hypothesis | None = None
+    searched: Searched | None = None
     loss: str = ""
 
     def example(self) -> Example | None:
         """Return what the attention section of a report draws, or None when no attention was heard."""
         if not self.maps:
             return None
-        facts = {} if self.found is None else {"score": f"{self.found.score:.3f}"}
+        facts = {} if self.searched is None else {"score": f"{self.searched.found.score:.3f}"}
         return Example(
             self.source, self.target, self.maps, self.read, title=self.title, output=self.output, facts=facts
         )
@@ -121,13 +119,14 @@ def look_at_text(
     """
     model, names = translator.model, translator.target_tokenizer.pieces
     pair = _Pair.of(translator, text, tag)
-    beams: Sequence[Sequence[Beam]] = ()
-    found = None
+    searched = None
     with evaluation_mode(model):
         if translation is None:
             search = translator.search if beam is None else replace(translator.search, beam=beam)
             search = replace(search, max_length=min(search.max_length, model.spec.max_len - 1))
-            found, beams = search_with_steps(model, pair.source, search, names)
+            decoder = Looking(model) if search.coverage_penalty else model
+            searched = search_with_steps(decoder, pair.source, search, names)
+            found = searched.found
             pair.reads([*found.ids, EOS] if found.finished else found.ids)
         else:
             pair.reads_text(translation)
@@ -147,8 +146,7 @@ def look_at_text(
         maps=_by_kind(maps, tokens),
         attentions=_attentions(maps, tokens),
         choices=choices(walk.output[0], tokens["read"], pair.target_ids, names),
-        beams=beams,
-        found=found,
+        searched=searched,
         loss="mean cross-entropy of the target tokens" if backward else "",
     )
 

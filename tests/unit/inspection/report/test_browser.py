@@ -73,7 +73,8 @@ def whole_report() -> str:
     steps = [
         [Beam("A", -0.3), Beam("The", -0.9)],
         [Beam("dog", -0.5, 0), Beam("cat", -1.1, 1)],
-        [Beam("</s>", -0.6, 0, finished=True), Beam("runs", -1.2, 1)],
+        [Beam("</s>", -0.6, 0, finished=True, log_prob=-0.9), Beam("runs", -1.2, 1)],
+        [Beam("fast", -1.3, 1)],
     ]
     logits = torch.tensor([[0.0, 2.0], [1.0, 0.0]])
     steps_taken = choices(logits, ["<s>", "yes"], [1, 1], lambda ids: [["no", "yes"][i] for i in ids])
@@ -81,7 +82,7 @@ def whole_report() -> str:
         AttentionSection(EXAMPLES),
         WalkSection(walk, steps_taken),
         LedgerSection(ledger(model, *inputs)),
-        BeamSection(steps),
+        BeamSection(steps, (2, 0), "score = a sum"),
     ]
     return render_page("Look", sections)
 
@@ -123,14 +124,17 @@ def looks(page: Page) -> str:
 def test_hovering_a_target_token_shows_where_it_looked_and_a_source_token_who_looked(page: Page) -> None:
     page.click('.heads [data-layer="0"][data-head="0"]')
     page.hover('.queries .token:has-text("AY")')
-    assert looks(page) == "AY looks at h 70 % </s> 30 %"
+    assert looks(page) == "AY looks at h 70 % </s> 30 % 4 of 6 not shown, 0 % together; show all"
+    page.click(".rest")
+    assert looks(page).endswith("e 0 % all 6; show the first")
+    page.click(".rest")
     assert page.inner_text(".token.chosen") == "AY"
     colours = page.eval_on_selector_all(".keys .token", "tokens => tokens.map((token) => token.style.background)")
     assert len({colours[0], colours[2], colours[3], colours[4]}) == 1
     assert len({colours[0], colours[1], colours[5]}) == 3
     assert page.locator(".ribbon path").count() > 4
     page.hover('.keys .token:has-text("h")')
-    assert looks(page) == "h is looked at by AY 70 %"
+    assert looks(page) == "h is looked at by AY 70 % 3 of 4 not shown, 0 % together; show all"
 
 
 def test_layer_head_mean_and_kind_can_be_chosen(page: Page) -> None:
@@ -138,7 +142,7 @@ def test_layer_head_mean_and_kind_can_be_chosen(page: Page) -> None:
     page.click('.heads [data-layer="1"][data-head="2"]')
     assert page.inner_text(".bar .note") == "layer 2, head 3"
     page.hover(".queries .token:nth-child(1)")
-    assert looks(page) == "R looks at </s> 70 % r 30 %"
+    assert looks(page).startswith("R looks at </s> 70 % r 30 % 4 of 6 not shown")
     page.click('.heads [data-layer="mean"][data-head="mean"]')
     # five of six heads look at r with 0.7, one with 0.3
     assert looks(page).startswith("R looks at r 63 %")
@@ -184,6 +188,9 @@ def test_the_heat_map_tells_the_weight_below_the_pointer(page: Page) -> None:
     page.mouse.move(box["x"] + box["width"] * 1.5 / 6, box["y"] + box["height"] * 1.5 / 4)
     assert page.inner_text(".under") == "AY → h 70 %"
     assert page.inner_text(".rows .chosen") == "AY"
+    assert page.inner_text(".map .legend").startswith("Rows ↓: Target, as written. Columns →: Source. A row is what")
+    assert page.inner_text(".corner").split("\n") == ["Source →", "Target, as written ↓"]
+    assert page.inner_text(".ramp").split() == ["0", "1", "4", "10", "25", "50", "100"]
     picture = "canvas => canvas.toDataURL()"
     light = page.eval_on_selector(".cells canvas", picture)
     page.click("#theme")
@@ -227,6 +234,8 @@ def test_the_walk_is_followed_module_by_module(page: Page) -> None:
     row.click()
     assert page.inner_text(".detail h2") == "TransformerEncoderLayer 3"
     assert page.inner_text(".detail .formula") == "self-attention, then feed-forward"
+    assert page.inner_text(".detail .note >> nth=0").startswith("encoder.layers:3 · TransformerEncoderLayer · ")
+    assert "counted from 1" in page.inner_text("#section-1 .keys-help")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     assert page.inner_text(".detail h2") == "self_attn"
@@ -236,7 +245,9 @@ def test_the_walk_is_followed_module_by_module(page: Page) -> None:
     page.keyboard.press("ArrowLeft")
     assert page.locator('#section-1 tr[data-path="encoder.layers.2.self_attn"]').is_hidden()
     card = page.locator(".aside .looks")
-    assert " ".join(card.inner_text().split()).endswith("<s> came yes with 88 % yes 88 % (logit 2) no 12 % (logit 0)")
+    assert " ".join(card.inner_text().split()).endswith(
+        "<s> came yes with 88 %; the 2 most probable: yes 88 % (logit 2) no 12 % (logit 0)"
+    )
     card.locator("button").nth(1).hover()
     assert "after yes came yes with 27 %, number 2 of all" in " ".join(card.inner_text().split())
 
@@ -255,8 +266,12 @@ def test_the_ledger_says_where_the_parameters_sit(page: Page) -> None:
 def test_a_hypothesis_is_followed_through_the_beam(page: Page) -> None:
     page.focus("#tab-0")
     page.keyboard.press("ArrowLeft")
-    assert page.inner_text(".hypothesis") == "A dog </s>"
-    assert page.inner_text("#section-3 .note") == "Step 3 of 3, rank 1, score -0.600, finished"
+    assert page.inner_text(".hypothesis") == "A dog </s>"  # which won, though the last step holds another
+    told = "Step 3 of 4, rank 1, score -0.600 from log-probability -0.900 and 3 tokens, finished: ★ the output"
+    assert page.inner_text("#section-3 .note") == told
+    assert page.inner_text(".beam .won").split() == ["</s>", "★"]
+    assert "★ is the output" in page.inner_text("#section-3 .legend")
+    assert page.inner_text("#section-3 .legend").endswith("score = a sum")
     page.click('.beam .token:has-text("runs")')
     assert page.inner_text(".hypothesis") == "The cat runs"
     page.keyboard.press("ArrowLeft")

@@ -81,6 +81,7 @@ def test_heads_of_a_very_long_sentence_are_averaged_and_the_page_says_so() -> No
     weights = torch.rand(2, 13, 400, 400)
     [section] = data_of(attention_page("Long", [Example(tokens, tokens, {"encoder": weights})]))["sections"]
     assert section["examples"][0]["maps"]["encoder"]["heads"] == 1
+    assert section["examples"][0]["maps"]["encoder"]["averaged"] == 13
     assert section["note"] == "Heads of long sentences are averaged."
 
 

@@ -41,14 +41,18 @@ def test_the_walk_as_data() -> None:
 
 def test_the_ledger_as_data() -> None:
     data = LedgerSection(ledger(layer(), torch.randn(1, 5, D)), note="one row").data()
+    assert "counted from 1" in data["legend"] and data["entries"][0]["name"] == "TransformerEncoderLayer"
     assert data["note"] == "one row"
     assert sum(entry["own"]["flops"] for entry in data["entries"]) == data["entries"][0]["total"]["flops"] > 0
 
 
 def test_the_beam_as_data_and_its_mistakes_in_words() -> None:
     steps = [[Beam("A", -0.3), Beam("B", -0.9)], [Beam("c", -0.5, 1, finished=True)]]
-    data = BeamSection(steps).data()
-    assert data["steps"][1] == [{"token": "c", "score": -0.5, "parent": 1, "finished": True}]
+    data = BeamSection(steps, (1, 0), "how").data()
+    assert data["steps"][1] == [{"token": "c", "score": -0.5, "parent": 1, "finished": True, "log_prob": None}]
+    assert (data["won"], data["note"]) == ((1, 0), "how")
+    with pytest.raises(InputError, match="the winner is at step 1 and rank 1, from 0, where nothing is"):
+        BeamSection(steps, (1, 1)).data()
     with pytest.raises(InputError, match="step 2 goes on from rank 2, but the one before has 2"):
         BeamSection([steps[0], [Beam("c", -0.5, 2)]]).data()
     with pytest.raises(InputError, match="at least one step"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +14,21 @@ import torch
 from torch import nn
 
 from regard.cli import run
-from regard.errors import InputError
+from regard.errors import DataError, InputError
 from regard.generation import SearchOptions, beam_search
-from regard.inspection import ledger
-from regard.models import Transformer, ablate, ablation_names
+from regard.inspection import ledger, to_pharaoh
+from regard.models import Transformer, ablate, ablation_names, build
+from regard.runs.looking.align import aligned_lines, ranked_heads
+from regard.runs.looking.as_json import as_json
 from regard.runs.looking.costs import costs_of
-from regard.runs.looking.heads import alignment, heads_of
-from regard.runs.looking.inspect import Wishes, as_json, page, value_lines, walk_lines
+from regard.runs.looking.heads import aligning_look, alignment, doubt, heads_of
+from regard.runs.looking.in_terminal import value_lines, walk_lines
 from regard.runs.looking.look import Look, look_at_module, look_at_text
+from regard.runs.looking.on_page import page
 from regard.runs.looking.parts import fitting
 from regard.runs.looking.search_steps import search_with_steps
 from regard.runs.looking.without import compare_without, comparison_lines
-from regard.runs.translating.align import aligned_lines
+from regard.translation import Attended
 from regard.translator import Translator, load
 from unit.runs.toys import small_model, tokenizer, write_bundle
 
@@ -92,11 +96,11 @@ def test_the_sentence_is_walked_with_the_translation_that_a_search_finds(transla
         "decoder": [1, 2, len(seen.target), len(seen.target)],
         "cross": [1, 2, len(seen.target), 5],
     }
-    assert seen.found is not None and seen.beams
+    assert seen.searched is not None and seen.searched.steps
 
 
 def test_a_translation_given_is_looked_at_in_place_of_the_models_own(look: Look, translator: Translator) -> None:
-    assert look.output == "3 21" and look.found is None and not look.beams
+    assert look.output == "3 21" and look.searched is None
     source = torch.tensor([[*translator.source_tokenizer.encode("12 3"), 3]])
     target = torch.tensor([[2, *translator.target_tokenizer.encode("3 21")]])
     with torch.no_grad():
@@ -110,7 +114,17 @@ def test_text_in_a_terminal_has_the_walk_the_masks_and_the_choices(look: Look) -
     shown = "\n".join(walk_lines(look))
     assert shown.startswith("12 3 → 3 21\n")
     assert "EncoderLayer 1" in shown and "[B=1, S=5, D=8]" in shown and "section 3.2, equation 1" in shown
-    assert "decoder.layers.0.self_attention\n■····\n■■···\n■■■··\n■■■■·\n■■■■■" in shown
+    assert "decoder.layers:1.self_attention\n■····\n■■···\n■■■··\n■■■■·\n■■■■■" in shown
+    assert re.search(r"positions\.embed +\[B=1, S=5, D=8\]", shown)
+    assert re.search(r"split_heads +→ 3 × \[B=1, H=2, S=5, K=4\]", shown)
+    assert re.search(r"\n  decoder\.layers:1\.cross_attention\.keys_values +→ 2 × \[B=1, H=2, S=5, K=4\]", shown)
+    assert re.search(r"scores +→ \[B=1, H=2, T=5, S=5\]", shown) and re.search(r"weights +→ \[B=1, H=2", shown)
+    assert re.search(
+        r"Where each token looked: 3 of 5 source tokens, in the mean head of decoder\.layer:1\.cross", shown
+    )
+    assert re.search(r"\n2 +\S+ \d+ %   \S+ \d+ %   \S+ \d+ %\n", shown)
+    count = sum(parameter.numel() for parameter in small_model().parameters())
+    assert shown.split("\n")[-1].startswith(f"{count:,} parameters: source_embedding ")
     assert re.search(r"after +came +logit +might have come\n<s> +3 +\d", shown)
 
 
@@ -123,13 +137,16 @@ def test_the_weights_of_heads_are_found_by_many_names(look: Look) -> None:
     ]
     [(_, attention, weights)] = heads_of(look.attentions, "decoder.layers.0.cross_attention.head:2")
     assert torch.equal(weights, attention.weights[1]) and attention.weights.shape == (2, 5, 5)
+    [(name, _, _)] = heads_of(look.attentions, "decoder.layers:1.cross_attention.head:2")
+    assert name == "decoder.layer:1.cross.head:2"  # one name, however it is spelled
     assert [name for name, _, _ in heads_of(look.attentions, "decoder.layer:1")] == [
         "decoder.layer:1.self",
         "decoder.layer:1.cross",
     ]
     drawn = list(value_lines(look, "cross"))
-    assert drawn[0] == "decoder.layer:1.cross, mean of its heads"
-    assert drawn[1].split("\n")[1].split()[0] == "3"
+    assert drawn[0] == "decoder.layer:1.cross, mean of its 2 heads"
+    assert drawn[1] == "a row: the token that is written; a column: the source token it looks at; a row adds up to 1"
+    assert drawn[2].split("\n")[1].split()[0] == "3"
     with pytest.raises(InputError, match=r"there is no 'decoder\.layer:2\.cross'; did you mean 'decoder\.layer:1\."):
         heads_of(look.attentions, "decoder.layer:2.cross")
 
@@ -150,9 +167,10 @@ def test_gradients_are_those_of_the_translations_loss(translator: Translator) ->
 def test_the_beam_of_the_page_is_the_beam_of_the_search(translator: Translator) -> None:
     model, source = translator.model, torch.tensor([[*translator.source_tokenizer.encode("0123"), 3]])
     for options in (SearchOptions(beam=4, max_length=7), SearchOptions(beam=1, max_length=5), translator.search):
-        found, steps = search_with_steps(model, source, options, lambda ids: [str(i) for i in ids])
+        searched = search_with_steps(model, source, options, lambda ids: [str(i) for i in ids])
+        steps = searched.steps
         [[best]] = beam_search(model, source, None, options)
-        assert found == best
+        assert searched.found == best
         ways = {}
         for number, step in enumerate(steps):
             assert len(step) <= options.beam
@@ -164,6 +182,39 @@ def test_the_beam_of_the_page_is_the_beam_of_the_search(translator: Translator) 
                 if beam.finished and ways[number, rank] == best.ids:
                     assert beam.score == pytest.approx(best.score)
         assert best.ids in ways.values()
+        assert searched.won is not None and ways[searched.won] == best.ids
+        step, rank = searched.won
+        assert steps[step][rank].score == pytest.approx(best.score)
+        assert steps[step][rank].log_prob == pytest.approx(best.log_prob)
+
+
+def test_the_winner_need_not_stand_in_the_last_step(translator: Translator) -> None:
+    model, names = translator.model, lambda ids: [str(i) for i in ids]
+    early = 0
+    for number in range(10):
+        source = torch.tensor([[*translator.source_tokenizer.encode(f"{number}{number * 7}"), 3]])
+        searched = search_with_steps(model, source, SearchOptions(beam=3, max_length=6, length_penalty=0.0), names)
+        assert searched.won is not None
+        step, rank = searched.won
+        assert searched.steps[step][rank].finished == searched.found.finished
+        assert step + 1 == searched.found.length
+        early += step + 1 < len(searched.steps)
+    assert early, "none of the searches went on after its winner had ended: the test shows nothing"
+
+
+def test_a_search_with_coverage_and_repetitions_is_the_one_that_translates(folder: str) -> None:
+    search = SearchOptions(beam=3, max_length=6, coverage_penalty=0.3, no_repeat=1, suppress_unknown=True)
+    plain = load(folder)
+    other = Translator(plain.model, plain.source_tokenizer, plain.target_tokenizer, search)
+    for text in ("12", "0123", "99 1"):
+        seen = look_at_text(other, text)
+        assert seen.searched is not None
+        [[best]] = other.translate([text])
+        assert (seen.output, seen.searched.found.score) == (best.text, pytest.approx(best.score))
+        assert seen.searched.score == (
+            "score = log-probability / ((5 + tokens) / 6)^0.6 + 0.3 × Σ log min(1, attention that a source token has "
+            "had); the end mark is a token"
+        )
 
 
 @pytest.mark.parametrize(
@@ -293,11 +344,54 @@ def test_pairs_of_files_are_aligned_line_by_line(translator: Translator, tmp_pat
     said: list[str] = []
     lines = list(aligned_lines(translator, *files(tmp_path), say=said.append))
     assert len(lines) == 4 and lines[3] == ""
-    assert said == ["line 4: the sentence has 40 tokens, and the model reads at most 28; shorten it; not aligned"]
-    assert lines[0] == alignment(look_at_text(translator, "12", translation="21").attentions)
+    assert said[0] == "line 4: the sentence has 40 tokens, and the model reads at most 28; shorten it; not aligned"
+    # a model that has learnt nothing looks everywhere alike, and that is said once
+    assert len(said) == 2 and "looks at all words nearly alike (entropy 9" in said[1]
+    look = look_at_text(translator, "12", translation="21")
+    assert lines[0] == alignment(aligning_look(look.attentions))
     assert re.fullmatch(r"\d-\d \d-\d", lines[0])
     with pytest.raises(InputError, match=r"encoder\.layer:1\.self is no cross-attention"):
         list(aligned_lines(translator, *files(tmp_path), "encoder.layer:1", say=said.append))
+
+
+def test_flat_attention_is_doubted_and_sharp_is_not() -> None:
+    assert doubt(0.89) is None
+    assert "entropy 95 % of the largest possible" in str(doubt(0.95))
+
+
+def test_the_layer_that_aligns_is_one_for_files_and_for_translations() -> None:
+    torch.manual_seed(0)
+    same = tokenizer()
+    spec = replace(small_model().spec, decoder_layers=3)
+    translator = Translator(build(spec), same, same, SearchOptions(beam=2, max_length=7))
+    [[found]] = translator.translate(["0123 45"], attended=Attended(align=True))
+    look = look_at_text(translator, "0123 45", translation=found.text)
+    links = aligning_look(look.attentions)
+    assert links.address == "decoder.layer:2.cross"
+    assert found.alignment and to_pharaoh(found.alignment) == alignment(links)
+
+
+def test_heads_are_ranked_by_links_that_people_made(translator: Translator, tmp_path: Path) -> None:
+    source, target = files(tmp_path)
+    heads = look_at_text(translator, "345", translation="543").attentions
+    wanted = [alignment(aligning_look(look_at_text(translator, a, translation=b).attentions, "cross.head:2"))
+              for a, b in (("12", "21"), ("345", "543"), ("0", "0"))]  # fmt: skip
+    links = tmp_path / "links"
+    links.write_text("".join(f"{line}\n" for line in [*wanted, ""]))
+    said: list[str] = []
+    ranking = ranked_heads(translator, source, target, links, say=said.append)
+    assert {one.name for one in ranking} == {"decoder.layer:1.cross" + end for end in ("", ".head:1", ".head:2")}
+    assert ranking[0].error_rate == 0.0 and "decoder.layer:1.cross.head:2" in {
+        one.name for one in ranking if one.error_rate == 0.0
+    }
+    assert heads_of(heads, ranking[0].name)
+    assert len(said) == 1 and said[0].startswith("line 4: ")
+    links.write_text("0-0\n")
+    with pytest.raises(DataError, match=r"links has 1 lines and .*test\.src 4"):
+        ranked_heads(translator, source, target, links, say=said.append)
+    links.write_text("0-0\n0:0\n")
+    with pytest.raises(DataError, match=r"links:2: an alignment must be like"):
+        ranked_heads(translator, source, target, links, say=said.append)
 
 
 # ---- the verb --------------------------------------------------------------------------------------------------------
@@ -305,7 +399,11 @@ def test_pairs_of_files_are_aligned_line_by_line(translator: Translator, tmp_pat
 
 def test_the_verb_prints_what_is_asked_for(folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", folder, "12"]) == 0
-    assert "From logits to tokens" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "From logits to tokens" in said.out
+    assert all(flag in said.err for flag in ("--html", "--value", "--alignments", "--backward", "--ledger", "--json"))
+    assert run(["inspect", folder, "12", "-q"]) == 0
+    assert capsys.readouterr().err == ""
     assert run(["inspect", folder, "--ledger", "--depth", "0"]) == 0
     out = capsys.readouterr().out
     assert out.split("\n")[1].startswith("Transformer") and "training step holds" in out
@@ -324,6 +422,14 @@ def test_the_verb_prints_what_is_asked_for(folder: str, tmp_path: Path, capsys: 
     assert [row["name"] for row in json.loads(capsys.readouterr().out)] == ["", "positions"]
     assert run(["inspect", folder, "--alignments", "-s", str(source), "-t", str(target)]) == 0
     assert capsys.readouterr().out.count("\n") == 4
+    links = tmp_path / "links"
+    links.write_text("0-1 1-0\n0-2\n\n\n")
+    words = ["inspect", folder, "--best-head", str(links), "-s", str(source), "-t", str(target)]
+    assert run(words) == 0
+    said = capsys.readouterr()
+    assert said.out.split("\n")[0].split() == ["by", "alignment", "error", "rate"] and said.out.count("\n") == 4
+    assert run([*words, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 3
 
 
 def test_the_verb_writes_a_page(folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -360,7 +466,12 @@ def test_the_verb_looks_at_code(code: None, tmp_path: Path, capsys: pytest.Captu
         (["FOLDER", "12", "--alignments", "--align-by", "encoder.layer:1"], "is no cross-attention"),
         (["FOLDER", "12", "--without", "positions"], "test files take --source and --target"),
         (["FOLDER", "--without", "positions", "-s", "FILE"], "test files take --source and --target"),
-        (["FOLDER", "-s", "FILE", "-t", "FILE"], "test files are for --without PART or --alignments"),
+        (
+            ["FOLDER", "-s", "FILE", "-t", "FILE"],
+            "test files are for one of --without PART, --alignments and --best-head LINKS",
+        ),
+        (["FOLDER", "--best-head", "FILE"], "needs the files of the pairs too"),
+        (["FOLDER", "--without", "positions", "--align-by", "cross", "-s", "FILE", "-t", "FILE"], "has no meaning"),
         (["FOLDER", "--without", "layer:9", "-s", "FILE", "-t", "FILE"], "there is no 'layer:9'"),
         (["FOLDER", "--without", "encoder.layer:1", "-s", "FILE", "-t", "FILE"], "it is the only one of its stack"),
         (["FOLDER", "--without", "positions", "-s", "nowhere", "-t", "FILE"], "nowhere: there is no such file"),
@@ -393,8 +504,8 @@ def test_what_cannot_be_shown_is_told_in_words(
 
 def test_what_a_program_reads_has_no_number_that_json_lacks(look: Look) -> None:
     nan = look_at_module(_Nan())
-    json.dumps(as_json(nan, None, Wishes()), allow_nan=False)
-    assert "visits" in as_json(look, None, Wishes())
+    json.dumps(as_json(nan, None), allow_nan=False)
+    assert "visits" in as_json(look, None)
     page(nan, None)
 
 
