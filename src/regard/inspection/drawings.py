@@ -96,7 +96,7 @@ def draw_weights(
     return "\n\n".join(draw_table(table, left=(), gap=1, least=digits + 2) for table in tables)
 
 
-_LESS_NEEDED = ("memory", "ms", "min", "max", "std", "mean", "type")
+_LESS_NEEDED = ("memory", "ms", "max", "min", "std", "mean", "type")
 """Columns of the walk in the order in which a narrow terminal loses them."""
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from regard.generation import SearchOptions, beam_search
+from regard.models import build
 from regard.protocols import BOS, EOS
 from regard.translation import Looking
 from unit.runs.toys import small_model
@@ -28,6 +31,16 @@ def test_steps_are_the_same_bit_for_bit_and_tell_their_look() -> None:
             told, plain = looking.reorder(ours.state, swap), model.reorder(theirs.state, swap)
     last = model.decoder.layers[-1]
     assert not last.cross_attention._listeners  # type: ignore[union-attr]
+
+
+def test_the_layer_that_is_looked_at_is_the_one_that_aligns() -> None:
+    model = build(replace(small_model().spec, decoder_layers=3)).eval()
+    heard: list[torch.Tensor] = []
+    stop = model.decoder.layers[1].cross_attention.listen(heard.append)  # the last but one
+    with torch.inference_mode():
+        step = Looking(model).step(torch.tensor([BOS, BOS]), model.start(SOURCE, LENGTHS))
+    stop()
+    assert step.attention is not None and torch.equal(step.attention, heard[0][:, :, -1].mean(dim=1))
 
 
 def test_a_beam_is_told_about_each_of_its_rows() -> None:
