@@ -202,9 +202,9 @@ class _Look:
             arrive = module.register_forward_pre_hook(partial(self._enter_module, path), with_kwargs=True)
             leave = module.register_forward_hook(partial(self._leave_module, path), always_call=True)
             self.undo += [arrive.remove, leave.remove]
-            if isinstance(module, Stepped):
-                for step in module.inner_steps:
-                    self._wrap(path, module, step)
+            steps = module.inner_steps if isinstance(module, Stepped) else ()
+            for step in steps:
+                self._wrap(path, module, step)
 
     def __exit__(self, *_: object) -> None:
         for undo in reversed(self.undo):

@@ -155,8 +155,8 @@ def _trained(variant: Variant, seed: int, tables: Tables, out: Path, data: Path,
         _figures(translator, recipe, folder, data),
         str(folder.path),
     )
-    found = json.dumps({**outcome.to_json(), "recipe": text}, indent=1, ensure_ascii=False)
-    write_bytes(folder.path / _FIGURES, found.encode() + b"\n")
+    written = json.dumps({**outcome.to_json(), "recipe": text}, indent=1, ensure_ascii=False)
+    write_bytes(folder.path / _FIGURES, written.encode() + b"\n")
     return outcome
 
 
