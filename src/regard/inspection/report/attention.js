@@ -206,8 +206,8 @@ views.attention = (section, host) => {
         bar.style.width = `${100 * Math.min(1, weight)}%`;
         return el("li", {}, el("span", { dir: "auto" }, visible(token)), bar, el("span", {}, percent(weight)));
       })),
-      rest.length || (state.all && found.length > 5) ? el("button", { type: "button", class: "quiet rest", onclick: () => choose({ all: !state.all }) },
-        state.all ? `all ${found.length}; show the first` : `${rest.length} of ${found.length} not shown, ${percent(left)} together; show all`) : null);
+      ...(!rest.length && !(state.all && found.length > 5) ? [] : [el("button", { type: "button", class: "quiet rest", onclick: () => choose({ all: !state.all }) },
+        state.all ? `all ${found.length}; show the first` : `${rest.length} of ${found.length} not shown, ${percent(left)} together; show all`)]));
     drawLinks();
     drawBand();
   }
