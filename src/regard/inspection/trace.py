@@ -284,13 +284,16 @@ class _Look:
         self.leave(name, "step", BY_STEP["weights"], weights, 0)
 
     def facts(self, path: str, value: Any, *, entering: bool = False) -> tuple[TensorFacts, ...]:
-        side = "S" if any(word in path for word in ("encoder", "source", "src", "keys_values")) else "T"
         owner, _, step = path.rpartition(".")
+        reads_source = "keys_values" in (step, *(call.path.rpartition(".")[2] for call in self.open))
+        side = "S" if reads_source or any(word in path for word in ("encoder", "source", "src")) else "T"
         between = step == "weights" or (step == "scores" and not entering)  # queries × keys, and no features
         scores = _SIDES[kind_from_path(owner)] if between else ""
         if is_dataclass(value):  # keys and values of an encoded source
             value = list(vars(value).values())
-        return tuple(_tensor_facts(tensor, self.sizes, side, scores) for tensor in _tensors(value))
+        # heads side by side are n·D wide, which may be F as well and is not
+        sizes = {letter: size for letter, size in self.sizes.items() if letter != "F" or step != "split_heads"}
+        return tuple(_tensor_facts(tensor, sizes, side, scores) for tensor in _tensors(value))
 
     def finished(self) -> Iterator[Visit]:
         return (visit for visit in self.visits if visit is not None)

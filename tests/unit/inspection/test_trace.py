@@ -29,6 +29,11 @@ def ids(length: int, vocab: int) -> Tensor:
     return torch.randint(4, vocab, (B, length))
 
 
+def twice(model: nn.Module) -> nn.Module:
+    """Return a model whose feed-forward is as wide as keys and values together."""
+    return regard.models.build(replace(model.spec, d_ff=256)).eval()
+
+
 def spec_heads(model: nn.Module) -> int:
     return model.encoder.layers[0].self_attention.num_heads
 
@@ -102,6 +107,10 @@ def test_a_regard_model_is_walked_with_letters_formulas_and_masks(model: nn.Modu
         "output",
     ]  # fmt: skip
     assert len(walk.at(f"{path}.keys_values")[0].outputs) == 2
+    # inside of it S is read, even where T is as long; and 2·D is no F, even where F is as large
+    walked = trace(twice(model), ids(S, V_S), ids(S, V_T))
+    inner = walked.at(f"{path}.split_heads")[0]
+    assert inner.inputs[0].axes == f"B={B}, S={S}, 256" and inner.outputs[0].axes.startswith(f"B={B}, H={heads}, S={S}")
     [added] = walk.at("source_embedding.positions.embed")
     assert (added.name, added.kind, added.num_parameters) == ("positions.embed", "step", 0)
     assert added.formula.source == "section 3.5"

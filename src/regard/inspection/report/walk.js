@@ -25,7 +25,12 @@ function choiceCard(choices) {
 views.walk = (section, host) => {
   const detail = el("div", { class: "card detail", "aria-live": "polite" });
   const milliseconds = (seconds) => `${Number((1000 * seconds).toPrecision(2))} ms`;
-  const axesOf = (tensors) => tensors.map((tensor) => `[${tensor.axes}]`).join("  ");
+  /** Tensors alike in a row are told once: 3 × [B=1, …]. */
+  function axesOf(tensors) {
+    const runs = [];
+    for (const { axes } of tensors) if (runs.at(-1)?.axes === axes) runs.at(-1).count++; else runs.push({ axes, count: 1 });
+    return runs.map(({ axes, count }) => (count > 1 ? `${count} × ` : "") + `[${axes}]`).join("  ");
+  }
 
   function tensorTable(title, tensors) {
     if (!tensors.length) return null;

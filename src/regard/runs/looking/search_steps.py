@@ -97,7 +97,7 @@ def _in_words(options: SearchOptions) -> str:
     exponent = options.length_penalty
     score = {
         "google": f"log-probability / ((5 + tokens) / 6)^{exponent:g}",
-        "average": f"log-probability / tokens^{exponent:g}",
+        "average": "log-probability / tokens" + ("" if exponent == 1 else f"^{exponent:g}"),
         "sum": "log-probability",
         "reward": f"log-probability + {options.word_reward:g} × tokens",
     }[options.score]
