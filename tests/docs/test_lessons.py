@@ -49,6 +49,7 @@ def run(blocks: list[str], name: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("unchecked")
+@pytest.mark.timeout(900)  # one trains seven models: under a minute of a free core, minutes of a busy one
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_a_lesson_prints_what_it_claims(page: Path) -> None:
     assert rendered(page) == page.read_text(encoding="utf-8"), "run: python tests/docs/test_lessons.py"
