@@ -335,7 +335,7 @@ def load_together(
         InputError: the vocabularies differ, or the weights are not one for each model.
         FolderError: as ``load``.
     """
-    first, *others = bundles = [load_bundle(path, device) for path in paths]
+    first, *others = [load_bundle(path, device) for path in paths]
     for path, bundle in zip(paths[1:], others, strict=True):
         for side in ("source", "target"):
             ours, theirs = (getattr(one, f"{side}_tokenizer").to_files() for one in (first, bundle))
@@ -348,12 +348,12 @@ def load_together(
     except (AttributeError, TypeError, OverflowError, RecipeError) as error:
         raise DamagedError(f"{paths[0]}: the search options in config.json cannot be used: {error}") from None
     return Translator(
-        first.model,
+        first.model.lay_out_for_steps(),
         first.source_tokenizer,
         first.target_tokenizer,
         search,
         first.recipe,
-        partners=[bundle.model for bundle in bundles[1:]],
+        partners=[bundle.model.lay_out_for_steps() for bundle in others],
         weights=weights,
         average=average,
     )

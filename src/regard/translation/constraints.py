@@ -11,13 +11,14 @@ from regard.generation.controls import Control
 from regard.protocols import UNK
 from regard.translation.forbidden import ForbiddenText
 from regard.translation.request import Request
+from regard.translation.whole_phrases import WholePhrases
 
 
 class Constraints:
     """The controls for some requests, known by their numbers.
 
     Attributes:
-        controls: what outputs begin with and are without.
+        controls: what outputs begin with and are without, and that phrases are whole words.
         phrases: what they contain, None if nothing.
 
     Args:
@@ -44,6 +45,8 @@ class Constraints:
             ForcedPhrases({number: [*ids] for number, ids in self._phrases.items()}) if self._phrases else None
         )
         self.controls: list[Control] = [ForcedPrefix(prefixes)] if prefixes else []
+        if self._phrases:
+            self.controls.append(WholePhrases(tokenizer.spellings, self._phrases))
         if forbidden:
             self.controls.append(ForbiddenText(tokenizer.spellings, forbidden))
 
