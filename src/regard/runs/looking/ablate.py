@@ -31,8 +31,10 @@ from regard.runs.looking.variants import Variant, usable, variants
 from regard.runs.recipes.plan import plan
 from regard.runs.recipes.recipe import Tables, read_tables
 from regard.runs.recipes.toml import write_toml
+from regard.runs.saying import Say, say_nothing
+from regard.runs.text_set import set_files
 from regard.runs.training.folder import RunFolder
-from regard.runs.training.prepare import Say, prepare, say_nothing, set_files
+from regard.runs.training.prepare import prepare
 from regard.runs.training.train import train
 from regard.runs.training.validation import Validation
 from regard.storage import write_bytes

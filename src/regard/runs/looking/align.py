@@ -18,7 +18,8 @@ from regard.errors import DataError, InputError
 from regard.inspection import draw_table, flatness, from_pharaoh, rank_heads
 from regard.runs.looking.heads import aligning_look, alignment, doubt
 from regard.runs.looking.look import Attention, attentions_of_pair
-from regard.runs.training.prepare import Say, read_aligned
+from regard.runs.saying import Say
+from regard.runs.text_set import read_aligned
 from regard.translator import Translator
 
 

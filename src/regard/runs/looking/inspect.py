@@ -18,7 +18,7 @@ from regard.runs.looking.in_terminal import gradient_lines, value_lines, walk_li
 from regard.runs.looking.look import Look, look_at_module, look_at_text
 from regard.runs.looking.on_page import check_page_length, page
 from regard.runs.looking.subjects import is_code, made
-from regard.runs.training.prepare import Say
+from regard.runs.saying import Say
 from regard.runs.translating.output import refuse_output, write_result
 from regard.translator import load
 

@@ -13,7 +13,7 @@ from typing import Any
 from regard.errors import DataError, RecipeError
 from regard.models import TransformerSpec
 from regard.runs.recipes.recipe import DataOptions, ModelChoice, Recipe, Tables, check, dump, in_folder, listed
-from regard.runs.training.prepare import Say
+from regard.runs.saying import Say
 
 
 @dataclass(frozen=True)

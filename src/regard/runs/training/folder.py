@@ -18,9 +18,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from regard.bundle import MODEL, read_tokenizers, tokenizers_config, tokenizers_files
+from regard.bundle import read_tokenizers, tokenizers_config, tokenizers_files
 from regard.data import TextTokenizer
 from regard.errors import FolderError
+from regard.folders import MODEL
 from regard.runs.recipes.recipe import Corpus, Recipe, Tables, check, read_tables, to_tables
 from regard.runs.recipes.toml import write_toml
 from regard.storage import open_sealed, seal, write_bytes

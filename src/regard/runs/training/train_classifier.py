@@ -18,8 +18,8 @@ from regard.protocols import BatchSource, Observer
 from regard.runs.device import best_device
 from regard.runs.recipes.recipe import in_folder, read_tables
 from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe, check_signals, complete, signal_tables
+from regard.runs.saying import Say, say_nothing, say_on_stderr
 from regard.runs.training.folder import RunFolder
-from regard.runs.training.prepare import Say, say_nothing, say_on_stderr
 from regard.signals.batches import GeneratedBatches, SignalBatch, SignalBatches
 from regard.signals.cases import Array, Cases, Indices, as_cases
 from regard.signals.classifier import SignalClassifier
