@@ -19,6 +19,7 @@ from regard.signals.batches import SignalBatch, SignalBatches
 from regard.signals.cases import Array, Indices
 from regard.signals.validation import ClassValidation, better
 from regard.training import Checkpoints, ClassObjective, Outcome, TrainingOptions, load_tensors, train
+from regard.training.distributed import ALONE, Ranks
 
 
 def fit(
@@ -31,6 +32,7 @@ def fit(
     class_weights: Sequence[float] | None = None,
     observers: Sequence[Observer] = (),
     fingerprint: Mapping[str, Any] | None = None,
+    ranks: Ranks = ALONE,
 ) -> Outcome:
     """Train ``model`` in place, or go on with the run in ``folder``; it is left with the weights the options ask for.
 
@@ -43,6 +45,7 @@ def fit(
         class_weights: what a case of each class counts.
         observers: told what happens.
         fingerprint: what else must not change between a run and its resumption.
+        ranks: the processes of this run; all but ``batches``, their shares, is the same for each.
 
     Raises:
         TrainingError: something was not finite.
@@ -60,8 +63,10 @@ def fit(
         better=better(options.metric),
         observers=observers,
         fingerprint={"model": spec_to_dict(model.spec), "class_weights": class_weights, **(fingerprint or {})},
+        ranks=ranks,
     )
-    take_chosen_weights(objective, Path(folder), options)
+    with ranks.first():  # which has written the last of them
+        take_chosen_weights(objective, Path(folder), options)
     return outcome
 
 

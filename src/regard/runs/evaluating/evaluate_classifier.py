@@ -14,7 +14,7 @@ from regard.inspection import figures
 from regard.runs.device import best_device
 from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe, check_signals
-from regard.runs.training.train_classifier import class_numbers, evaluation_set
+from regard.runs.training.prepare_signals import class_numbers, evaluation_set
 from regard.signals.classifier import SignalClassifier, load_classifier
 from regard.signals.readers import Layout, SignalSet, read_signals
 from regard.signals.synthetic import Drawn, Modulations

@@ -109,7 +109,7 @@ class RunFolder:
 
     def warmup(self) -> int | None:
         """Return the warm-up of the run that was started here; None if none was."""
-        return self.read_recipe().training.warmup if self.started else None
+        return read_tables(self.recipe)["training"]["warmup"] if self.started else None
 
     def _has_recipe(self) -> bool:
         return self.recipe.is_file() and self.recipe.read_bytes().startswith(_HEADER.encode())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import regard.runs.looking.ablate
+import regard.runs.looking.trial
 from regard.cli import run
 from regard.errors import FolderError, InputError, InterruptedRun, RecipeError
 from regard.inspection.figures import compared_variants
@@ -103,7 +103,7 @@ def test_what_is_finished_is_not_trained_again(
     trained: tuple[Path, list[Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, outcomes = trained
-    monkeypatch.setattr(regard.runs.looking.ablate, "train", None)
+    monkeypatch.setattr(regard.runs.looking.trial, "train", None)
     again = ablate(folder / "recipe.toml", VARY, seeds=2, out=folder / "out", quiet=True, say=lambda _: None)
     assert again == outcomes
     other = [*VARY, "training.updates=4"]
@@ -122,7 +122,7 @@ def test_a_request_to_stop_is_not_followed_by_the_next_training(
         for observer in said["observers"]:  # type: ignore[attr-defined]
             observer("ended", {"reason": "terminated"})
 
-    monkeypatch.setattr(regard.runs.looking.ablate, "train", stopped)
+    monkeypatch.setattr(regard.runs.looking.trial, "train", stopped)
     with pytest.raises(InterruptedRun):
         ablate(tmp_path / "recipe.toml", VARY, out=tmp_path / "out", quiet=True, say=lambda _: None)
     assert begun == ["model.positions=none-seed-1.toml"]
