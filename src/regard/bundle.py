@@ -208,6 +208,24 @@ def model_folder(folder: str | Path) -> Path:
     raise FolderError(f"{folder} is not a model folder: it holds no {_CONFIG}")
 
 
+def refuse_to_replace(folder: str | Path) -> None:
+    """Refuse to write a model where anything but an older model, and its card, would be lost.
+
+    Raises:
+        FolderError: saying so.
+        DamagedError: there is a manifest that cannot be read, and so nobody knows what would be.
+    """
+    folder = Path(folder)
+    if not folder.exists():
+        return
+    if folder.is_dir():
+        there = {entry.name for entry in folder.iterdir()}
+        sealed = set(open_sealed(folder).names) if MANIFEST in there else set()
+        if not there or ({_CONFIG, _WEIGHTS} <= sealed and there <= sealed | {MANIFEST, _CARD}):
+            return
+    raise FolderError(f"{folder} holds other things than a model; choose a new or empty folder")
+
+
 def is_classifier(folder: str | Path) -> bool:
     """Whether a model or run folder holds a classifier of signals; False too for what cannot be read."""
     try:

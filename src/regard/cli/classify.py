@@ -36,6 +36,7 @@ def classify(
     classifier = load_classifier(model, best_device(device))
     cases = read_cases(classifier, signals)
     if explain is not None:
-        write_explanations(classifier, cases, explain, first=first)
+        count = write_explanations(classifier, cases, explain, first=first)
+        typer.echo(f"{explain}: what counted in {'the only case' if count == 1 else f'{count:,} cases'}", err=True)
     for line in answers(classifier, cases, jsonl=jsonl):
         typer.echo(line)

@@ -46,12 +46,13 @@ def answers(classifier: SignalClassifier, cases: Cases, *, jsonl: bool = False) 
             yield json.dumps({"label": label, "probabilities": shares}, ensure_ascii=False) if jsonl else label
 
 
-def write_explanations(classifier: SignalClassifier, cases: Cases, path: str | Path, *, first: int) -> None:
-    """Write an HTML page of the first cases, each with its weights over time."""
+def write_explanations(classifier: SignalClassifier, cases: Cases, path: str | Path, *, first: int) -> int:
+    """Write an HTML page of the first cases, each with its weights over time, and return how many they are."""
     found = explain(classifier, cases.subset(np.arange(min(first, len(cases)))))
     views = [_view(index, explanation) for index, explanation in enumerate(found)]
     page = render_page("Signals, and what counted in them", [SignalSection(views, _NOTE)])
     write_result(path, page.encode())
+    return len(views)
 
 
 def _view(index: int, explanation: Explanation) -> SignalView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from regard.runs.device import best_device
 from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe, check_signals
 from regard.runs.training.prepare_signals import class_numbers, evaluation_set
+from regard.runs.translating.output import write_result
 from regard.signals.classifier import SignalClassifier, load_classifier
 from regard.signals.readers import Layout, SignalSet, read_signals
 from regard.signals.synthetic import Drawn, Modulations
@@ -91,17 +93,21 @@ def draw(report: ClassificationReport, folder: Path, ceiling: ClassificationRepo
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be a folder of pictures: {error.strerror}") from None
+
     names = [figure.name for figure in report.classes]
-    figures.confusion_matrix(report.confusion, names).savefig(folder / "confusion.png")
+    pictures = {"confusion": figures.confusion_matrix(report.confusion, names)}
     points = [(bin.confidence, bin.accuracy, bin.cases) for bin in report.bins]
-    figures.calibration(points).savefig(folder / "calibration.png")
+    pictures["calibration"] = figures.calibration(points)
     for column in dict.fromkeys(group.column for group in report.groups):
         lines = {"model": report, **({"maximum likelihood": ceiling} if ceiling else {})}
         curves = {
             name: {group.value: group.accuracy for group in of.groups if group.column == column}
             for name, of in lines.items()
         }
-        figures.accuracy_by_group(column, curves).savefig(folder / f"accuracy-by-{column}.png")
+        plain = re.sub(r"[^\w.+=-]", "_", column)  # a column has any name, which must not lead out of the folder
+        pictures[f"accuracy-by-{plain}"] = figures.accuracy_by_group(column, curves)
+    for name, picture in pictures.items():
+        write_result(folder / f"{name}.png", figures.image_bytes(picture))
 
 
 def _evaluation_set(
@@ -110,10 +116,9 @@ def _evaluation_set(
     if signals is None:
         if recipe is None:
             raise RecipeError("the model has no recipe that names a test set; give a file of signals")
-        return evaluation_set(recipe.data, folder, recipe.training.seed)
+        return evaluation_set(recipe.data, folder, recipe.training.seed, groups)
     layout = recipe.data.layout if recipe else Layout()
-    wanted = Layout(layout.x, layout.labels, layout.lengths, (*layout.groups, *groups), layout.channels_last)
-    return read_signals(in_folder(Path(), str(signals)), wanted)
+    return read_signals(in_folder(Path(), str(signals)), layout.with_groups(groups))
 
 
 def _ceiling(options: SignalData | None, found: SignalSet, labels: Any, names: list[str]) -> ClassificationReport:

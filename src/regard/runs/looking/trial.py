@@ -16,7 +16,7 @@ from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
 from regard.runs.recipes.plan import plan
 from regard.runs.recipes.recipe import check, read_tables
 from regard.runs.recipes.signal_plan import plan_signals
-from regard.runs.recipes.signal_recipe import check_signals
+from regard.runs.recipes.signal_recipe import check_signals, is_of_signals
 from regard.runs.training.folder import RunFolder
 from regard.runs.training.prepare import prepare, say_nothing, set_files
 from regard.runs.training.prepare_signals import prepare_signals
@@ -27,12 +27,6 @@ from regard.signals.classifier import SignalClassifier
 from regard.signals.validation import FIGURES, ClassValidation
 from regard.training import ClassObjective, Seq2SeqObjective, evaluation_mode
 from regard.translator import Translator
-
-
-def is_of_signals(tables: Mapping[str, Any]) -> bool:
-    """Return whether the tables are those of a recipe of signals."""
-    data = tables.get("data")
-    return isinstance(data, Mapping) and data.get("kind") == "signals"
 
 
 def check_any(tables: Mapping[str, Any], where: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.errors import DataError, RecipeError
+from regard.errors import DataError, RecipeError, nearest
 from regard.protocols import BatchSource
 from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_plan import SignalPlan
@@ -19,8 +19,9 @@ from regard.runs.training.prepare import Say
 from regard.signals.batches import GeneratedBatches, SignalBatch, SignalBatches
 from regard.signals.cases import Array, Cases, Indices, as_cases
 from regard.signals.fitting import hold_out
+from regard.signals.labels import as_texts
 from regard.signals.preparation import Preparation
-from regard.signals.readers import SignalSet, as_texts, read_signals
+from regard.signals.readers import SignalSet, read_signals
 from regard.signals.synthetic import Generator
 from regard.training.distributed import ALONE, Ranks
 
@@ -80,20 +81,23 @@ def prepare_signals(plan: SignalPlan, say: Say, ranks: Ranks = ALONE) -> Materia
     return _from_files(plan.recipe, plan.train, plan.folder, say, ranks)
 
 
-def evaluation_set(options: SignalData, folder: Path, seed: int) -> SignalSet:
-    """Return the cases that a recipe is to be evaluated on.
+def evaluation_set(options: SignalData, folder: Path, seed: int, groups: Sequence[str] = ()) -> SignalSet:
+    """Return the cases that a recipe is to be evaluated on, told apart by its groups and by further ones.
 
     Raises:
-        RecipeError: it names none.
+        RecipeError: it names none, or what it generates has no such group.
     """
     if options.test is not None:
-        return read_signals(in_folder(folder, options.test), options.layout)
+        return read_signals(in_folder(folder, options.test), options.layout.with_groups(groups))
     if options.generator is None:
         raise RecipeError("the recipe names no test file; give one, or data.test")
     drawn = options.generator.draw(options.test_cases, np.random.default_rng((seed, _TEST_SEED)))
+    if strange := [name for name in groups if name not in drawn.groups]:
+        known = nearest(strange[0], drawn.groups) if drawn.groups else ""
+        raise RecipeError(f"the generated signals have no group {strange[0]!r}{known}")
     names = np.array(options.generator.classes)
-    groups = {name: as_texts(values) for name, values in drawn.groups.items()}
-    return SignalSet(as_cases(drawn.X), names[drawn.y].tolist(), groups)
+    of_groups = {name: as_texts(values) for name, values in drawn.groups.items()}
+    return SignalSet(as_cases(drawn.X), names[drawn.y].tolist(), of_groups)
 
 
 def class_numbers(labels: Sequence[str], classes: Sequence[str], where: str) -> Indices:

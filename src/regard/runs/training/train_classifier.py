@@ -16,12 +16,12 @@ from regard.runs.device import best_device
 from regard.runs.recipes.signal_plan import plan_signals
 from regard.runs.recipes.signal_recipe import signal_tables
 from regard.runs.training.ending import ending
+from regard.runs.training.export import export_as_asked
 from regard.runs.training.folder import RunFolder
 from regard.runs.training.prepare import say_nothing, say_on_stderr
 from regard.runs.training.prepare_signals import prepare_signals
 from regard.signals.classifier import SignalClassifier
-from regard.signals.fitting import fit, take_chosen_weights, weights_of_classes
-from regard.training import ClassObjective
+from regard.signals.fitting import fit, weights_of_classes
 from regard.training.distributed import joined
 from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
@@ -84,6 +84,9 @@ def train_classifier(
         weights = None
         if plan.recipe.data.class_weight == "balanced" and len(material.train_labels):
             weights = weights_of_classes(material.train_labels, len(material.classes), "balanced")
+        with ranks.first():
+            if ranks.is_first:
+                folder.keep_classifier(classifier)
         stopped = None
         try:
             outcome = fit(
@@ -99,13 +102,10 @@ def train_classifier(
             )
             say(ending(outcome, options))
         except InterruptedRun as interrupted:
-            with ranks.first():
-                take_chosen_weights(ClassObjective(model), folder.path, options)
             stopped = interrupted
         with ranks.first():
             if ranks.is_first:
-                classifier.save(folder.model)
-                say(f"model in {folder.model}")
+                say(f"{folder.model}: {export_as_asked(folder)}")
         if stopped:
             raise stopped
     model.eval()
