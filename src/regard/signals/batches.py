@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.signals.cases import Cases, Indices
-from regard.signals.preparation import Floats, Frames, Preparation
+from regard.signals.preparation import BadValueError, Floats, Frames, Preparation
 from regard.training.class_objective import UNCOUNTED
 
 Augment = Callable[[Floats, np.random.Generator], Floats]
@@ -147,10 +147,14 @@ class GeneratedBatches:
 
 def padded(cases: Cases, rows: Indices, preparation: Preparation) -> tuple[Tensor, Tensor | None]:
     """Return the frames of some cases as one rectangle, and their lengths where they differ."""
-    stack = cases.stacked(rows)
-    if stack is not None:  # one pass over all, where nothing need be padded
-        return torch.from_numpy(preparation.frames(preparation.scaled(stack))), None
-    return pad([preparation.frames(preparation.scaled(cases[int(row)])) for row in rows])
+    try:
+        stack = cases.stacked(rows)
+        if stack is not None:  # one pass over all, where nothing need be padded
+            return torch.from_numpy(preparation.frames(preparation.scaled(stack))), None
+        return pad([preparation.frames(preparation.scaled(cases[int(row)])) for row in rows])
+    except BadValueError:
+        preparation.check(cases, np.sort(rows))
+        raise
 
 
 def pad(rows: Sequence[Frames]) -> tuple[Tensor, Tensor | None]:

@@ -66,13 +66,14 @@ class SignalClassifier:
         labels: npt.NDArray[Any] = self.classes[self.probabilities(X).argmax(axis=1)]
         return labels
 
-    def probabilities(self, X: Any) -> Floats:
+    def probabilities(self, X: Any, rows: Indices | None = None) -> Floats:
         """Return the probability of each class, [n, K], in the order of ``classes``.
 
         On the processor it is computed in float64, so that a case's neighbours cannot be seen in its digits.
 
         Args:
             X: [n, L], [n, C, L], a list of [L] or [C, L] of any lengths, or ``Cases``.
+            rows: which of them, in the order wanted; left out, all.
 
         Raises:
             ShapeError: X is none of these, has other channels, or holds what the preparation refuses.
@@ -81,13 +82,14 @@ class SignalClassifier:
         device = next(self.model.parameters()).device
         # one that is not trained any more, so that the caller's keeps its dtype
         model = copy.deepcopy(self.model).double() if device.type == "cpu" else self.model
-        found = np.empty((len(cases), len(self.classes)))
+        rows = np.arange(len(cases)) if rows is None else rows
+        found = np.empty((len(rows), len(self.classes)))
         with torch.no_grad(), evaluation_mode(model):
-            for rows in _batches(cases.lengths):
-                frames, lengths = padded(cases, rows, self.preparation)
+            for places in _batches(cases.lengths[rows]):
+                frames, lengths = padded(cases, rows[places], self.preparation)
                 frames = frames.to(device, next(model.parameters()).dtype)
                 logits = model(frames, None if lengths is None else lengths.to(device))
-                found[rows] = logits.cpu().double().softmax(dim=1).numpy()
+                found[places] = logits.cpu().double().softmax(dim=1).numpy()
         return found
 
     def save(self, folder: str | Path) -> None:

@@ -13,6 +13,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -85,7 +86,8 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
     if ending not in readers:
         raise DataError(f"{path}: signals are read from .npz, .npy, .csv and .ts files, and this is none of them")
     try:
-        found = readers[ending](path, layout, labelled)
+        with naming(path):
+            found = readers[ending](path, layout, labelled)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError):
@@ -94,14 +96,25 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
         raise DataError(f"{path}: says that it holds more than any memory") from None
     except csv.Error as error:
         raise DataError(f"{path}: is no table that can be read ({error})") from None
-    except ShapeError as error:
-        raise DataError(f"{path}: {error}") from None
     for name, values in {"labels": found.labels, **found.groups}.items():
         if values is not None and len(values) != len(found.cases):
             raise DataError(f"{path}: there are {len(found.cases):,} cases, but {len(values):,} of {name}")
     if labelled:
         _refuse_missing(path, found.labels)
     return found
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Say which file signals are from that cannot be used.
+
+    Raises:
+        DataError: instead of a ShapeError, with the name of the file before its words.
+    """
+    try:
+        yield
+    except ShapeError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def _refuse_missing(path: Path, labels: Sequence[str] | None) -> None:

@@ -18,7 +18,7 @@ from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe, check_si
 from regard.runs.training.prepare_signals import class_numbers, evaluation_set
 from regard.runs.translating.output import write_result
 from regard.signals.classifier import SignalClassifier, load_classifier
-from regard.signals.readers import Layout, SignalSet, read_signals
+from regard.signals.readers import Layout, SignalSet, naming, read_signals
 from regard.signals.synthetic import Drawn, Modulations
 
 
@@ -73,8 +73,11 @@ def evaluate_classifier(
     names = [str(label) for label in classifier.classes]
     found = _evaluation_set(recipe, signals, groups, Path(data or ""))
     assert found.labels is not None  # asked for
-    labels = class_numbers(found.labels, names, str(signals or "the test set"))
-    report = classification_report(labels, classifier.probabilities(found.cases), names, groups=found.groups)
+    where = str(signals or (options and options.test) or "the test set")
+    labels = class_numbers(found.labels, names, where)
+    with naming(where):
+        probabilities = classifier.probabilities(found.cases)
+    report = classification_report(labels, probabilities, names, groups=found.groups)
     best = _ceiling(options, found, labels, names) if ceiling else None
     if plots is not None:
         draw(report, Path(plots), best)

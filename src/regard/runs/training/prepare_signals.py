@@ -21,7 +21,7 @@ from regard.signals.cases import Array, Cases, Indices, as_cases
 from regard.signals.fitting import hold_out
 from regard.signals.labels import as_texts
 from regard.signals.preparation import Preparation
-from regard.signals.readers import SignalSet, read_signals
+from regard.signals.readers import SignalSet, naming, read_signals
 from regard.signals.synthetic import Generator
 from regard.training.distributed import ALONE, Ranks
 
@@ -124,6 +124,11 @@ def _from_files(recipe: SignalRecipe, read: SignalSet, folder: Path, say: Say, r
     if len(classes) < 2:
         raise DataError(f"{options.train}: all cases are of one class, {classes[0]!r}; a classifier needs two")
     labels = class_numbers(read.labels, classes, options.train)
+    if len(classes) == len(labels):
+        raise DataError(
+            f"{options.train}: {len(labels):,} cases of {len(classes):,} classes: no label comes twice, so none can be "
+            "learned; is this the column of the labels?"
+        )
     train = np.arange(len(labels))
     preparation_of = {"iq": options.iq, "missing": options.missing, "scaling": options.scaling}
     valid_cases, valid_labels, valid = read.cases, labels, None
@@ -135,7 +140,11 @@ def _from_files(recipe: SignalRecipe, read: SignalSet, folder: Path, say: Say, r
     elif options.valid_fraction:
         train, valid = hold_out(labels, options.valid_fraction, seed)
         say(f"no validation file: {len(valid):,} of {len(labels):,} cases are set aside, a share of each class")
-    preparation = Preparation.fit(read.cases, train, **preparation_of)  # type: ignore[arg-type]
+    with naming(options.train):
+        preparation = Preparation.fit(read.cases, train, **preparation_of)  # type: ignore[arg-type]
+    if valid is not None:
+        with naming(options.valid or options.train):  # before time is spent on what cannot be validated
+            preparation.check(valid_cases, valid)
     return Material(
         classes,
         preparation,

@@ -11,7 +11,9 @@ import regard.runs.looking.trial
 from regard.cli import run
 from regard.errors import FolderError, InputError, InterruptedRun, RecipeError
 from regard.inspection.figures import compared_variants
+from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
 from regard.runs.looking.ablate import Outcome, ablate, table_lines, variants
+from regard.runs.recipes.toml import write_toml
 from unit.runs.toys import write_corpus
 
 VARY = ["model.positions=none,sinusoidal"]
@@ -155,6 +157,23 @@ def test_the_picture_has_a_dot_for_each_seed() -> None:
     assert bleu.get_xlabel() == "BLEU"
     with pytest.raises(InputError, match="no figure to compare"):
         compared_variants({})
+
+
+def test_signals_are_ablated_too(tmp_path: Path) -> None:
+    data = {"kind": "signals", "cases": 24, "valid_cases": 11, "test_cases": 13, "tones": {"length": 16}}
+    sizes = {"d_model": 8, "num_heads": 2, "layers": 1, "d_ff": 11}
+    recipe = tmp_path / "tones.toml"
+    recipe.write_text(write_toml({"data": data, "model": sizes, "training": {"updates": 3}}))
+    with pytest.raises(RecipeError, match=r"model\.readout = 'means'.*did you mean 'mean'"):
+        ablate(recipe, ["model.readout=means"], out=tmp_path / "o", quiet=True, say=lambda _: None)
+    vary = ["model.readout=mean,attention"]
+    outcomes = ablate(recipe, vary, seeds=1, out=tmp_path / "out", device="cpu", quiet=True, say=lambda _: None)
+    assert [outcome.variant for outcome in outcomes] == ["model.readout=mean", "model.readout=attention"]
+    assert outcomes[0].parameters < outcomes[1].parameters
+    names = {"loss", "accuracy", "balanced_accuracy", "macro_f1"}
+    assert outcomes[0].figures.keys() == names | {f"test.{name}" for name in names}
+    found = evaluate_classifier(outcomes[1].folder).report
+    assert outcomes[1].figures["test.accuracy"] == found.accuracy
 
 
 def test_the_verb(trained: tuple[Path, list[Outcome]], capsys: pytest.CaptureFixture[str]) -> None:
