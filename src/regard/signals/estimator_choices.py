@@ -75,7 +75,7 @@ def training_of(estimator: TransformerClassifier, num_train: int, seed: int, *, 
         warmup=(WARMUP if parts else fits.warmup) if estimator.warmup is None else estimator.warmup,
         label_smoothing=estimator.label_smoothing,
         validate_every=fits.validate_every,
-        save_every=fits.updates,
+        save_every=max(fits.updates, 1),  # so that of 0 updates the words are about updates
         keep_last=1,
         seed=seed,
     )

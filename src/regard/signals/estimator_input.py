@@ -5,7 +5,7 @@ A table is [n, length]; the others, [n, channels, length] and lists of arrays of
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ except ImportError:
     raise MissingExtraError("scikit-learn", "signals") from None
 
 
+@runtime_checkable
 class Takes(Protocol):
     """An estimator, as far as it says what it takes."""
 
@@ -54,6 +55,8 @@ def learnable(estimator: Takes, X: Any, y: Any, *, reset: bool) -> tuple[Cases, 
     cases = _cases(X)
     check_consistent_length(cases, y)
     assert_all_finite(y, input_name="y", estimator_name=type(estimator).__name__)
+    if y.dtype == object:
+        _refuse_disorder(y)
     check_classification_targets(y)
     return cases, y
 
@@ -62,13 +65,9 @@ def classes_of(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the labels in ``y``, sorted, each once.
 
     Raises:
-        ValueError: they are of types that have no common order, or only one.
+        ValueError: there is only one.
     """
-    try:
-        classes = np.unique(y)
-    except TypeError:
-        kinds = sorted({type(label).__name__ for label in y.tolist()})
-        raise ValueError(f"y holds labels of types {', '.join(kinds)}, which have no common order") from None
+    classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(f"y holds 1 class, {classes.tolist()[0]!r}, but a classifier needs at least two")
     return classes
@@ -83,6 +82,16 @@ def readable(estimator: Takes, X: Any) -> Cases:
     if hasattr(estimator, "n_features_in_") and _is_table(X, iq=estimator.iq):
         X = validate_data(estimator, X, ensure_all_finite=_finite(estimator), reset=False)
     return _cases(X)
+
+
+def _refuse_disorder(y: npt.NDArray[Any]) -> None:
+    """Refuse objects that are no labels, or that have no order among them."""
+    labels = y.tolist()
+    if missing := next((str(label) for label in labels if label is None or label != label), None):
+        raise ValueError(f"Input y contains {'NaN' if missing == 'nan' else missing}: label the case, or leave it out")
+    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in labels})
+    if "str" in kinds and len(kinds) > 1:
+        raise ValueError(f"y holds labels of types {', '.join(kinds)}; make all of them texts, or all numbers")
 
 
 def _is_table(X: Any, *, iq: bool) -> bool:

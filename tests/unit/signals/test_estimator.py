@@ -309,10 +309,9 @@ def zeros(*shape: int) -> np.ndarray:
         (zeros(4, 2, 3), None, "requires y to be passed"),
         (zeros(4, 2, 3), [0, 1, np.nan, 1], "Input y contains NaN"),
         (zeros(4, 3), [0, 1, np.nan, 1], "Input y contains NaN"),
-        (zeros(4, 2, 3), np.array(["a", "b", np.nan, "a"], dtype=object), "Input y contains NaN"),
-        (zeros(4, 2, 3), np.array(["a", "b", None, "a"], dtype=object), "labels of types NoneType, str"),
+        (zeros(4, 2, 3), np.array(["a", "b", np.nan, "a"], dtype=object), "Input (y )?contains NaN"),
+        (zeros(4, 2, 3), np.array(["a", "b", None, "a"], dtype=object), "Input y contains None"),
         (zeros(4, 2, 3), np.array(["a", "b", 3, "a"], dtype=object), "labels of types int, str"),
-        ([zeros(3), [[1, 2], [3]]], [0, 1], "cannot be taken as sequences of numbers"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")
