@@ -15,6 +15,7 @@ import torch
 import regard.runs.training.train_classifier as train_module
 from regard.cli import run
 from regard.errors import DataError, FolderError, RecipeError
+from regard.inspection.figures import read_log
 from regard.runs.recipes.recipe import read_tables
 from regard.runs.recipes.signal_recipe import check_signals, complete, dump_signals, signal_tables
 from regard.runs.recipes.toml import write_toml
@@ -140,7 +141,7 @@ def test_two_processes_train_what_one_does(tmp_path: Path, fresh: bool) -> None:
 
     shared = together(tmp_path, 2, work)
     assert shared[0] == shared[1]
-    logs = [[json.loads(line) for line in (tmp_path / run / "log.jsonl").open()] for run in ("one", "two")]
+    logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
     losses = [[event["loss"] for event in log if event["event"] == "update"] for log in logs]
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)  # float32, sums in another order
     assert len(losses[0]) == 6
