@@ -46,7 +46,7 @@ def sentences(count: int) -> Sentences:
 def regard_side(size: str, batches: list[Sentences], beam: int, threads: int) -> Work:
     torch.set_num_threads(threads)
     keep_freed_memory()
-    model = model_of(size)
+    model = model_of(size).lay_out_for_steps()  # as `regard.load` does
     options = SearchOptions(beam=beam, min_length=STEPS, max_length=STEPS, score="average")
 
     def translate(piece: int) -> int:

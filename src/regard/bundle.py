@@ -14,28 +14,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from regard.data import TextTokenizer, load_tokenizer
 from regard.errors import DamagedError, FolderError, RecipeError
+from regard.folders import CONFIG, model_folder
 from regard.models import Transformer, TransformerSpec, build, spec_from_dict, spec_to_dict
 from regard.protocols import Tokenizer
 from regard.storage import MANIFEST, Sealed, open_sealed, seal
 from regard.training import load_tensors, tensor_bytes
 
 FORMAT_VERSION = 1
-MODEL = "model"
-"""The folder, inside a run folder, where the finished model is."""
-
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
-_CONFIG, _WEIGHTS, _CARD = "config.json", "model.safetensors", "README.md"
+_WEIGHTS, _CARD = "model.safetensors", "README.md"
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def save_bundle(
         "recipe": recipe,
     }
     files = {
-        _CONFIG: json.dumps(config, indent=1, ensure_ascii=False).encode() + b"\n",
+        CONFIG: json.dumps(config, indent=1, ensure_ascii=False).encode() + b"\n",
         _WEIGHTS: tensor_bytes(model),
         **tokenizers_files(source_tokenizer, target_tokenizer),
     }
@@ -137,9 +136,9 @@ def describe_bundle(folder: str | Path) -> Description:
 
 
 def _description(sealed: Sealed) -> Description:
-    path = sealed.folder / _CONFIG
+    path = sealed.folder / CONFIG
     try:
-        config = json.loads(sealed.read(_CONFIG))
+        config = json.loads(sealed.read(CONFIG))
         check_version(config, path)
         if "classes" in config:
             raise FolderError(
@@ -190,24 +189,6 @@ def read_tokenizers(sealed: Sealed, config: Mapping[str, Mapping[str, str]]) -> 
     return made[f"{config['source']['files']}."], made[f"{config['target']['files']}."]
 
 
-def model_folder(folder: str | Path) -> Path:
-    """Return ``folder`` if it is that of a model, or the folder of the model inside if it is that of a run.
-
-    Raises:
-        FolderError: there is no model.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise FolderError(f"there is no model folder {folder}")
-    if (folder / _CONFIG).is_file():
-        return folder
-    if (folder / MODEL / MANIFEST).is_file():
-        return folder / MODEL
-    if (folder / "checkpoints").is_dir():
-        raise FolderError(f"{folder} is a run without a finished model yet; `regard average {folder}` makes one")
-    raise FolderError(f"{folder} is not a model folder: it holds no {_CONFIG}")
-
-
 def refuse_to_replace(folder: str | Path) -> None:
     """Refuse to write a model where anything but an older model, and its card, would be lost.
 
@@ -221,17 +202,9 @@ def refuse_to_replace(folder: str | Path) -> None:
     if folder.is_dir():
         there = {entry.name for entry in folder.iterdir()}
         sealed = set(open_sealed(folder).names) if MANIFEST in there else set()
-        if not there or ({_CONFIG, _WEIGHTS} <= sealed and there <= sealed | {MANIFEST, _CARD}):
+        if not there or ({CONFIG, _WEIGHTS} <= sealed and there <= sealed | {MANIFEST, _CARD}):
             return
     raise FolderError(f"{folder} holds other things than a model; choose a new or empty folder")
-
-
-def is_classifier(folder: str | Path) -> bool:
-    """Whether a model or run folder holds a classifier of signals; False too for what cannot be read."""
-    try:
-        return "classes" in json.loads((model_folder(folder) / _CONFIG).read_bytes())
-    except (FolderError, OSError, ValueError, TypeError):
-        return False
 
 
 def check_version(config: Mapping[str, Any], path: Path) -> None:
@@ -245,23 +218,39 @@ def with_weights(make: Callable[[], ModuleT], weights: bytes, folder: Path) -> M
     """Return the module that ``make`` gives, with stored weights.
 
     Args:
-        make: builds it; its first weights are overwritten, and nobody's random draws move.
+        make: builds it; first weights are not drawn, since all are overwritten, and nobody's random draws move.
         weights: a file of safetensors.
         folder: where they come from, for messages.
 
     Raises:
         DamagedError: they are not those of such a module.
     """
-    with torch.device("meta"):  # shapes without memory: a spec that asks for more than the file holds ends here
+    with _Undrawn(), torch.device("meta"):  # no memory: a spec that asks for more than the file holds ends here
         wanted = sum(parameter.nbytes for parameter in make().parameters())
     if wanted > 2 * len(weights):  # weights stored in half precision are half as large
         raise DamagedError(
-            f"{folder}: the model of {_CONFIG} needs {wanted:,} bytes, and {_WEIGHTS} has {len(weights):,}"
+            f"{folder}: the model of {CONFIG} needs {wanted:,} bytes, and {_WEIGHTS} has {len(weights):,}"
         )
-    with torch.random.fork_rng(devices=[]):
+    with _Undrawn():
         model = make()
     try:
         load_tensors(model, weights)
     except FolderError as error:
         raise DamagedError(f"{folder / _WEIGHTS}: {error}") from None
     return model
+
+
+class _Undrawn(TorchFunctionMode):
+    """Within the block tensors keep what they hold where numbers would be drawn at random for them."""
+
+    _DRAWS = frozenset(
+        {torch.Tensor.normal_, torch.Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_}
+    )
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func not in self._DRAWS:
+            return func(*args, **kwargs)
+        return args[0] if args else kwargs["tensor"]

@@ -18,7 +18,8 @@ Every message is one or two sentences: what is wrong, where (file:line or key), 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -69,6 +70,15 @@ class InterruptedRun(RegardError):  # noqa: N818 - it is what was asked for, not
     """The user stopped the run; its state was saved."""
 
     exit_code = 130
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Within the block, what the caller gave and cannot be used is told with ``where`` it stands, as ``in.jsonl:3``."""
+    try:
+        yield
+    except InputError as error:
+        raise (InputError(f"{where}: {error}") if where else error) from None
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What must not be lost: bytes that are written whole or not at all, folders that notice damage, and a lock.
+"""What must not be lost: bytes that are written whole or not at all, and folders that notice damage.
 
 A *sealed* folder holds flat files and ``manifest.json``: ``format_version``, a SHA-256 and a size per sealed file, and
 ``digest``, the SHA-256 of the canonical JSON of the rest. Files beside them (a README, a log) are free.
@@ -22,10 +22,9 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -176,46 +175,6 @@ def recover(parent: str | Path) -> None:
                 _settle(parent / entry.removesuffix(suffix))
 
 
-@contextmanager
-def lock(folder: str | Path) -> Iterator[None]:
-    """Hold ``folder`` alone, for the length of a ``with`` block or until the process dies.
-
-    Where the system has no ``flock`` (Windows) the file ``lock`` marks the folder, and after a crash must be deleted by
-    hand; the message says so.
-
-    Raises:
-        FolderError: somebody else holds it.
-    """
-    path = Path(folder) / "lock"
-    try:
-        import fcntl
-    except ImportError:
-        fcntl = None  # type: ignore[assignment]
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | (0 if fcntl else os.O_EXCL), 0o644)
-    except FileExistsError:
-        raise FolderError(f"{folder} is in use; if nothing runs there any more, delete {path}") from None
-    except OSError as error:
-        _fail("lock", path, error)
-    try:
-        if fcntl:
-            _take(path, partial(fcntl.flock, handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
-        yield
-    finally:
-        os.close(handle)
-        if not fcntl:
-            path.unlink(missing_ok=True)
-
-
-def _take(path: Path, flock: Callable[[], None]) -> None:
-    try:
-        flock()
-    except BlockingIOError:
-        raise FolderError(f"{path.parent} is in use by another process; wait for it or choose another") from None
-    except OSError as error:
-        _fail("lock", path, error)
-
-
 # --- manifest -------------------------------------------------------------------------------------------------------
 
 
@@ -276,7 +235,7 @@ def _refuse(path: Path, why: str) -> NoReturn:
 
 def _fail(verb: str, path: Path, error: OSError) -> NoReturn:
     match error.errno:
-        case errno.ENOENT if verb == "read":
+        case errno.ENOENT | errno.ENOTDIR if verb == "read":
             raise DamagedError(f"{path} is missing") from error
         case errno.ELOOP:
             _refuse(path, "it is a link, and sealed files are plain files")

@@ -11,7 +11,7 @@ import torch
 
 from regard.bundle import load_bundle
 from regard.data import TextTokenizer
-from regard.errors import DamagedError, InputError, RecipeError
+from regard.errors import DamagedError, InputError, RecipeError, located
 from regard.generation import (
     BeamSearch,
     Forced,
@@ -211,12 +211,13 @@ class Translator:
             raise InputError(f"scoring needs a target for each text: {len(targets)} targets for {len(requests)} texts")
         ends = [True] * len(targets) if finished is None else list(finished)
         outputs = [self.target_tokenizer.encode(one) if isinstance(one, str) else [*one] for one in targets]
-        for number, output in enumerate(outputs, 1):
-            if len(output) > self._together.longest:
-                raise InputError(
-                    f"target {number} has {len(output):,} tokens, and the model writes {self._together.longest:,}"
-                )
-            self.target_tokenizer.pieces(output)  # refuses ids that no vocabulary has
+        for number, (request, output) in enumerate(zip(requests, outputs, strict=True), 1):
+            with located(request.where or f"target {number}"):
+                if len(output) > self._together.longest:
+                    raise InputError(
+                        f"an output has {len(output):,} tokens, and the model writes {self._together.longest:,}"
+                    )
+                self.target_tokenizer.pieces(output)  # refuses ids that no vocabulary has
         sources = self._read(requests)
         with self._together.evaluating():
             if len(self._together.models) == 1 and not search.coverage_penalty:
@@ -335,7 +336,7 @@ def load_together(
         InputError: the vocabularies differ, or the weights are not one for each model.
         FolderError: as ``load``.
     """
-    first, *others = bundles = [load_bundle(path, device) for path in paths]
+    first, *others = [load_bundle(path, device) for path in paths]
     for path, bundle in zip(paths[1:], others, strict=True):
         for side in ("source", "target"):
             ours, theirs = (getattr(one, f"{side}_tokenizer").to_files() for one in (first, bundle))
@@ -348,12 +349,12 @@ def load_together(
     except (AttributeError, TypeError, OverflowError, RecipeError) as error:
         raise DamagedError(f"{paths[0]}: the search options in config.json cannot be used: {error}") from None
     return Translator(
-        first.model,
+        first.model.lay_out_for_steps(),
         first.source_tokenizer,
         first.target_tokenizer,
         search,
         first.recipe,
-        partners=[bundle.model for bundle in bundles[1:]],
+        partners=[bundle.model.lay_out_for_steps() for bundle in others],
         weights=weights,
         average=average,
     )

@@ -16,12 +16,36 @@ import pytest
         "from regard.cli import run; assert run(['--help']) == 0",
         "from regard.cli import run; assert run(['train', '--help']) == 0",
         "from regard.cli import run; assert run(['trainn']) == 2",
+        "from regard.cli import run; assert run(['evaluate', 'x', '--test', 'coin']) == 2",
+        "from regard.cli import run; assert run(['evaluate', 'x', '--plots', 'y']) == 2",
+        "from regard.cli import run; assert run(['translate', 'x', '--format', 'jsonp']) == 2",
     ],
 )
 def test_torch_is_not_loaded(code: str) -> None:
     heavy = "[m for m in ('torch', 'numpy', 'rich', 'sacrebleu') if m in sys.modules]"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; import sys; loaded = {heavy}; assert not loaded, loaded"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--metric", "blue"],
+        ["--bleu-tokenize", "14a"],
+        ["-o", "nowhere/out"],
+        ["--pairs", "p.tsv", "--source", "s"],
+        ["y", "-o", "out"],
+    ],
+)
+def test_an_evaluation_is_refused_without_torch(words: list[str]) -> None:
+    code = f"import sys; from regard.cli import run; assert run(['evaluate', 'x', *{words}]) == 2"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; assert 'torch' not in sys.modules"],
         capture_output=True,
         text=True,
         check=False,

@@ -7,8 +7,6 @@ import itertools
 import json
 import os
 import random
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 
 from regard import storage
 from regard.errors import DamagedError, FolderError, RegardError
-from regard.storage import lock, open_sealed, recover, remove, reseal, seal, write_bytes
+from regard.storage import open_sealed, recover, remove, reseal, seal, write_bytes
 
 OLD = {"a.bin": b"old a" * 7, "b.json": b'{"old": 1}'}
 NEW = {"a.bin": b"new a" * 11, "b.json": b'{"new": 22}', "c.bin": b""}
@@ -386,46 +384,3 @@ def test_remove_and_recover_leave_other_files_alone(tmp_path):
     remove(tmp_path / "model")
     assert entries(tmp_path) == ["model.old"]
     recover(tmp_path / "nowhere")
-
-
-def test_lock_keeps_others_out_until_released(tmp_path):
-    with lock(tmp_path), pytest.raises(FolderError, match="in use"), lock(tmp_path):
-        pytest.fail("two holders")
-    with lock(tmp_path):
-        pass
-    with pytest.raises(RegardError, match=r"cannot lock .*nowhere"), lock(tmp_path / "nowhere"):
-        pass
-
-
-def test_what_fails_under_the_lock_is_not_blamed_on_it(tmp_path):
-    with pytest.raises(OSError, match="mine"), lock(tmp_path):
-        raise OSError(errno.EIO, "mine")
-    with lock(tmp_path):
-        pass
-
-
-def test_lock_without_flock(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    with lock(tmp_path), pytest.raises(FolderError, match="delete"), lock(tmp_path):
-        pytest.fail("two holders")
-    assert entries(tmp_path) == []
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no flock there")
-def test_lock_dies_with_its_process(tmp_path):
-    code = (
-        "import sys, time\n"
-        "from regard.storage import lock\n"
-        "with lock(sys.argv[1]):\n"
-        "    print('held', flush=True)\n"
-        "    time.sleep(60)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(FolderError, match="in use"), lock(tmp_path):
-            pytest.fail("two holders")
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        with lock(tmp_path):
-            pass

@@ -1,6 +1,7 @@
 """The command ``regard``: one file per verb, words and exit codes only; the work is done in `regard.runs`.
 
-Exit codes: 0 done, 1 failed, 2 usage or input, 130 interrupted. Results go to stdout, everything else to stderr.
+Exit codes: 0 done, 1 failed, 2 usage or input, 130 interrupted by Ctrl-C or SIGTERM. Results go to stdout, everything
+else to stderr. A training has its own answer to both: it saves its state first, and after SIGTERM ends with 0.
 Nothing here imports torch until a verb has read its words, so ``--help`` is quick and mistakes are told at once.
 """
 
@@ -8,9 +9,11 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -64,6 +67,8 @@ def main() -> NoReturn:
     # OpenMP's threads spin while they wait; one other busy process then makes two threads fifty times slower than one.
     # It reads this when torch is loaded, which is later.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:]))
 
 
@@ -94,6 +99,9 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     except (KeyboardInterrupt, typer.Abort):
         return 130
+    except _Terminated:
+        _say("ended by SIGTERM; what was finished until then is written")
+        return 130
     except Exception as error:
         if not _trace(arguments):
             _say(
@@ -101,6 +109,14 @@ def run(arguments: Sequence[str]) -> int:
                 "Its traceback is shown by: regard --debug ... with the same words"
             )
         return 1
+
+
+class _Terminated(BaseException):
+    """SIGTERM came: no error, so that nobody on the way takes it for one; what is open closes, and workers end."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise _Terminated
 
 
 def _print_version(asked: bool) -> bool:

@@ -36,7 +36,7 @@ def ablate(
     from regard.cli.machine import set_up
     from regard.runs.looking.ablate import ablate as run
     from regard.runs.looking.ablate import table_lines
-    from regard.runs.training.prepare import say_nothing, say_on_stderr
+    from regard.runs.saying import say_nothing, say_on_stderr
 
     set_up(threads, device)
     say = say_nothing if quiet else say_on_stderr

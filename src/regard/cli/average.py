@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.options import Quiet, Threads
+
 
 def average(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
@@ -15,6 +17,8 @@ def average(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="The model folder.", show_default="RUN/model")
     ] = None,
+    threads: Threads = None,
+    quiet: Quiet = False,
 ) -> None:
     """Make a model folder of several checkpoints.
 
@@ -23,12 +27,15 @@ def average(
     """
     if last is not None and best is not None:
         raise typer.BadParameter("give --last or --best, not both", param_hint="--last")
+    from regard.cli.machine import set_up
     from regard.runs.training.export import export_as_asked, export_in_words
     from regard.runs.training.folder import RunFolder
 
+    set_up(threads, "cpu")
     folder = RunFolder(run)
     if last is None and best is None:
         said = export_as_asked(folder, out)
     else:
         said = export_in_words(folder, "last" if last is not None else "best", last or best or 1, out)
-    typer.echo(f"{out or folder.model}: {said}", err=True)
+    if not quiet:
+        typer.echo(f"{out or folder.model}: {said}", err=True)

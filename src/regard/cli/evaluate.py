@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -81,8 +81,9 @@ def evaluate(
     given = one_or_more_models(systems, model_options)
     if min_bleu is not None and not isfinite(min_bleu):
         raise typer.BadParameter("must be a number", param_hint="--min-bleu")
-    from regard.bundle import is_classifier
-    from regard.cli.machine import set_up
+    test: Literal["bootstrap", "randomisation"] = one_of("--test", significance, ("bootstrap", "randomisation"))
+    from regard.folders import is_classifier  # neither this nor what follows loads torch: mistakes are told at once
+    from regard.runs.translating.output import refuse_output
 
     of_text: dict[str, object] = {"--source": source, "--reference": reference, "--pairs": pairs, "--metric": metric}
     of_text |= {"--beam": beam, "--several-answers": several_answers, "--lowercase": lowercase, "--output": output}
@@ -98,6 +99,7 @@ def evaluate(
     if classifies:
         if len(given) > 1:
             raise typer.BadParameter("classifiers are measured one at a time", param_hint="MODEL")
+        from regard.cli.machine import set_up
         from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
 
         set_up(threads, device)
@@ -113,13 +115,23 @@ def evaluate(
         for line in [measured.report.to_json()] if json else measured.lines():
             typer.echo(line)
         return
-    from regard.runs.evaluating.evaluate import evaluate as run
-    from regard.runs.training.prepare import say_nothing, say_on_stderr
-
-    say = say_nothing if quiet else say_on_stderr
     metrics = [*(metric or ())]
     if metrics and min_bleu is not None and "bleu" not in metrics:
         metrics.append("bleu")
+    wishes = {"metrics": tuple(metrics), "bleu_tokenize": bleu_tokenize}
+    from regard.evaluation.options import EvaluationOptions
+
+    EvaluationOptions(**{name: wish for name, wish in wishes.items() if wish})  # type: ignore[arg-type]
+    if pairs is not None and (source or reference):
+        raise typer.BadParameter("holds source and references: give it alone", param_hint="--pairs")
+    if output is not None and len(given) > 1:
+        raise typer.BadParameter("takes the outputs of one system", param_hint="--output")
+    refuse_output(output, [source, *(reference or ()), pairs, *given])
+    from regard.cli.machine import set_up
+    from regard.runs.evaluating.evaluate import evaluate as run
+    from regard.runs.saying import say_nothing, say_on_stderr
+
+    say = say_nothing if quiet else say_on_stderr
     set_up(threads, device)
     found = run(
         *given,
@@ -133,7 +145,7 @@ def evaluate(
         lowercase=lowercase,
         beam=beam,
         intervals=intervals,
-        test=one_of("--test", significance, ("bootstrap", "randomisation")),
+        test=test,
         num_worst=num_worst,
         output=output,
         device=device,

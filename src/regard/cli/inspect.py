@@ -71,7 +71,7 @@ def inspect(
     example that is drawn for it.
     """
     from regard.cli.machine import set_up
-    from regard.runs.training.prepare import say_nothing, say_on_stderr
+    from regard.runs.saying import say_nothing, say_on_stderr
 
     files = without is not None or source is not None or target is not None
     if files and (source is None or target is None or text is not None):

@@ -52,7 +52,7 @@ def score(
     """
     folders = one_or_more_models(models, model_options)
     from regard.cli.machine import set_up
-    from regard.runs.training.prepare import say_nothing, say_on_stderr
+    from regard.runs.saying import say_nothing, say_on_stderr
     from regard.runs.translating.score import Outputs
     from regard.runs.translating.score import score as run
     from regard.runs.translating.wishes import Wishes

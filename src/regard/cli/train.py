@@ -79,7 +79,7 @@ def train(
     ``kind = "signals"`` in ``[data]``. The same command goes on with a stopped run.
     """
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
-    if recipe is not None and _is_of_signals(recipe):
+    if recipe is not None and _names_signals(recipe):
         said: dict[str, object] = {
             "--source": source,
             "--target": target,
@@ -104,6 +104,9 @@ def train(
         _replay(replay, threads, device)
         return
     validation = valid or ((valid_pairs,) if valid_pairs else ())
+    from regard.runs.translating.output import refuse_output
+
+    refuse_output(plot, [recipe, source, target, pairs])
     from regard.runs.recipes.plan import plan
 
     asked = plan(
@@ -112,6 +115,7 @@ def train(
         target=target,
         pairs=pairs,
         valid=validation,
+        out=out,
         data=data,
         preset=preset,
         updates=updates,
@@ -132,7 +136,7 @@ def train(
 
     _say("loading PyTorch …", quiet)
     from regard.cli.machine import set_up
-    from regard.runs.training.train import train as run
+    from regard.runs.training.train import train_planned
 
     set_up(threads, device)
     if dry_run:
@@ -147,24 +151,7 @@ def train(
         for line in rate_test(asked, picture=plot, device=device, say=partial(_say, quiet=quiet)):
             typer.echo(line)
         return
-    run(
-        recipe,
-        source=source,
-        target=target,
-        pairs=pairs,
-        valid=validation,
-        out=out,
-        data=data,
-        preset=preset,
-        updates=updates,
-        epochs=epochs,
-        minutes=minutes,
-        seed=seed,
-        init=init,
-        device=device,
-        quiet=quiet,
-        tensorboard=tensorboard,
-    )
+    train_planned(asked, device=device, quiet=quiet, tensorboard=tensorboard)
 
 
 def _replay(path: Path, threads: int | None, device: str) -> None:
@@ -176,13 +163,14 @@ def _replay(path: Path, threads: int | None, device: str) -> None:
         typer.echo(line)
 
 
-def _is_of_signals(recipe: Path) -> bool:
+def _names_signals(recipe: Path) -> bool:
     """Whether a recipe is of signals, found out without loading what reads recipes; a mistake is for others to tell."""
+    from regard.runs.recipes.kind import is_of_signals
+
     try:
-        data = tomllib.loads(recipe.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")).get("data")
+        return is_of_signals(tomllib.loads(recipe.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(data, dict) and data.get("kind") == "signals"
 
 
 def _train_on_signals(

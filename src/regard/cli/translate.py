@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -135,7 +133,7 @@ def translate(
     refuse_output(output_file, [input_file or "-", glossary, dictionary])
     from regard.cli.machine import set_up
     from regard.cli.pauses import pauses
-    from regard.runs.training.prepare import say_nothing, say_on_stderr
+    from regard.runs.saying import say_nothing, say_on_stderr
     from regard.runs.translating.filter import FilterOptions
     from regard.runs.translating.translate import translate as run
     from regard.runs.translating.wishes import Wishes
@@ -160,8 +158,6 @@ def translate(
         paragraphs=paragraphs,
     )
     set_up(threads, device)
-    if workers > 1:  # they are ended too
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     run(
         options,
         source=input_file or "-",

@@ -156,6 +156,7 @@ def _receive(encoder: Encoder, parent: int) -> None:
     global _here
     _here = encoder
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # and so is what that one does when it is told to end
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 
 

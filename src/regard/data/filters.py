@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal
 
@@ -34,8 +35,8 @@ class FilterOptions:
                 raise RecipeError(
                     f"`{name}` must be at least 2 (a token and the end mark), but is {getattr(self, name)}"
                 )
-        if self.max_ratio is not None and self.max_ratio < 1:
-            raise RecipeError(f"`max_ratio` must be at least 1, but is {self.max_ratio}")
+        if self.max_ratio is not None and not 1 <= self.max_ratio < math.inf:
+            raise RecipeError(f"`max_ratio` must be at least 1, or left out, but is {self.max_ratio}")
 
     def judge(self, source_length: int, target_length: int) -> str | None:
         """Return the name of the count in ``FilterReport`` for which lengths drop a pair, or None to keep it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from regard.evaluation.likeness import likeness
 from regard.evaluation.metric import References, check_lines
+from regard.evaluation.text import ExactMatch
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,19 @@ class Line:
     references: tuple[str, ...]
 
 
-def worst(hypotheses: Sequence[str], references: References, count: int) -> list[Line]:
-    """Return the ``count`` lines with the lowest chrF, lowest first.
+def worst(hypotheses: Sequence[str], references: References, count: int, *, lowercase: bool = False) -> list[Line]:
+    """Return the ``count`` lines with the lowest chrF, lowest first; fewer if fewer are wrong.
+
+    A line is wrong that equals none of its references, with ``lowercase`` whatever the case.
 
     Raises:
         DataError: the numbers of lines differ, or there are none.
     """
     check_lines(hypotheses, references)
+    equal = ExactMatch(lowercase).statistics(hypotheses, references)[:, 0]
     lines = [
         Line(number, max(likeness(output, reference) for reference in of_line), output, tuple(of_line))
         for number, (output, of_line) in enumerate(zip(hypotheses, references, strict=True), 1)
+        if not equal[number - 1]
     ]
     return sorted(lines, key=lambda line: line.chrf)[:count]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.generation.beam import BeamSearch, beam_search
-    from regard.generation.controls import Bias, ForbiddenPhrases, ForcedPrefix, NoRepeat, RepetitionPenalty, Suppress
+    from regard.generation.controls import Bias, ForcedPrefix, NoRepeat, RepetitionPenalty, Suppress
     from regard.generation.ensemble import Ensemble
     from regard.generation.greedy import greedy_search
     from regard.generation.hypothesis import Hypothesis
@@ -25,7 +25,6 @@ __all__ = [
     "BeamSearch",
     "Bias",
     "Ensemble",
-    "ForbiddenPhrases",
     "Forced",
     "ForcedPhrases",
     "ForcedPrefix",
@@ -48,7 +47,7 @@ __all__ = [
 
 _HOME = {
     "beam": ("BeamSearch", "beam_search"),
-    "controls": ("Bias", "ForbiddenPhrases", "ForcedPrefix", "NoRepeat", "RepetitionPenalty", "Suppress"),
+    "controls": ("Bias", "ForcedPrefix", "NoRepeat", "RepetitionPenalty", "Suppress"),
     "ensemble": ("Ensemble",),
     "greedy": ("greedy_search",),
     "hypothesis": ("Hypothesis",),

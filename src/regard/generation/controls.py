@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Protocol, runtime_checkable
@@ -25,6 +25,9 @@ from regard.generation.prefixes import Prefixes
 from regard.protocols import BOS, EOS, PAD, UNK
 
 Phrase = Sequence[int]
+
+_MOST_NATS = 1e9
+"""Beyond any use, and far from where the arithmetic of float32 ends."""
 
 
 @runtime_checkable
@@ -71,43 +74,6 @@ class ForcedPrefix:
                 scores[n] = -math.inf
                 scores[n, word] = kept
         return scores
-
-
-@dataclass(frozen=True)
-class ForbiddenPhrases:
-    """Some sequences of words occur nowhere.
-
-    Attributes:
-        everywhere: in no sentence.
-        by_sentence: in that sentence, too.
-    """
-
-    everywhere: Sequence[Phrase] = ()
-    by_sentence: Mapping[int, Sequence[Phrase]] = field(default_factory=dict)
-    ceiling = 0.0
-
-    def __post_init__(self) -> None:
-        for phrases in (self.everywhere, *self.by_sentence.values()):
-            for phrase in phrases:
-                _check(phrase, "a forbidden phrase")
-                if not phrase:
-                    raise InputError("a forbidden phrase must have at least one word, but is empty")
-
-    @cached_property
-    def _largest(self) -> int:
-        phrases = [*self.everywhere, *chain.from_iterable(self.by_sentence.values())]
-        return max(chain.from_iterable(phrases), default=0)
-
-    def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
-        """Forbid the last word of a phrase after all its others."""
-        in_vocabulary(self._largest, scores.shape[-1], "a forbidden phrase")
-        banned = []
-        for n, (sentence, ids) in enumerate(zip(prefixes.sentence.tolist(), prefixes.ids.tolist(), strict=True)):
-            for phrase in (*self.everywhere, *self.by_sentence.get(sentence, ())):
-                before = [*phrase[:-1]]
-                if len(before) <= len(ids) and ids[len(ids) - len(before) :] == before:
-                    banned.append((n, phrase[-1]))
-        return _without(scores, banned)
 
 
 @dataclass(frozen=True)
@@ -192,8 +158,8 @@ class Bias:
     added: Mapping[int, float]
 
     def __post_init__(self) -> None:
-        if not all(math.isfinite(nats) for nats in self.added.values()):
-            raise InputError("a bias must be a finite number; use Suppress to forbid a word")
+        if not all(abs(nats) <= _MOST_NATS for nats in self.added.values()):
+            raise InputError(f"a bias must be a number from -{_MOST_NATS:g} to {_MOST_NATS:g}")
         if min(self.added, default=0) < 0:
             raise InputError(f"a bias must be for the id of a word, but one is for {min(self.added)}")
 

@@ -22,7 +22,7 @@ class SamplingOptions:
 
     Attributes:
         samples: outputs drawn per sentence.
-        temperature: below 1 prefers the likely words; 0 is greedy search.
+        temperature: below 1 prefers the likely words; 0, or next to it, is greedy search.
         top_k: draw among that many best words; None: all.
         top_p: draw among the fewest best words that have this probability together.
         min_p: draw among words that have at least this share of the best one's probability.
@@ -133,9 +133,10 @@ class SearchOptions:
         _count("groups", self.groups, 1)
         _number("diversity", self.diversity, 0)
         _count("no_repeat", self.no_repeat, 0)
-        if not 0 < self.repetition_penalty <= _MOST:
+        if not 1 / _MOST <= self.repetition_penalty <= _MOST:
             raise RecipeError(
-                f"`generation.repetition_penalty` must be a number above 0, but is {self.repetition_penalty}"
+                f"`generation.repetition_penalty` must be from {1 / _MOST:g} to {_MOST:,}, "
+                f"but is {self.repetition_penalty}"
             )
         if self.beam % self.groups:
             raise RecipeError(f"`generation.groups` must divide `generation.beam`, {self.beam}, but is {self.groups}")

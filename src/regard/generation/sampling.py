@@ -138,9 +138,10 @@ class TopP:
         """Forbid all others."""
         best, words = scores.sort(dim=-1, descending=True)
         probabilities = best.softmax(dim=-1)
-        # what stands before a word decides, so that the word which crosses is kept; before the first stands exactly 0
-        before = probabilities.cumsum(dim=-1) - probabilities
-        return torch.full_like(scores, -math.inf).scatter(1, words, best.masked_fill(before >= self.mass, -math.inf))
+        # what stands before a word decides, so that the word which crosses is kept
+        out = probabilities.cumsum(dim=-1) - probabilities >= self.mass
+        out[:, 0] = False  # also where the mass is too small for its type, and so is 0
+        return torch.full_like(scores, -math.inf).scatter(1, words, best.masked_fill(out, -math.inf))
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,11 @@ class MinP:
 
 
 def filters(sampling: SamplingOptions) -> list[Control]:
-    """Return what the options ask for, in this order: temperature, top-k, top-p, min-p. Temperature 0 is greedy."""
-    if sampling.temperature == 0:
+    """Return what the options ask for, in this order: temperature, top-k, top-p, min-p.
+
+    Temperature 0 is greedy; so is one too small for the type of the scores, by which they cannot be divided.
+    """
+    if sampling.temperature < torch.finfo(torch.float32).tiny:
         return [TopK(1)]
     found: list[Control] = []
     if sampling.temperature != 1:

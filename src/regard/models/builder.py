@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from functools import partial
 from typing import Final, cast
 
@@ -79,7 +80,7 @@ def build(
         raise InputError("the vocabulary sizes are part of the spec; pass them with a preset's name only")
 
     source = _Side(spec, spec.max_len, bidirectional=True)
-    target = _Side(spec, spec.max_len, bidirectional=False)
+    target = _Side(spec, spec.max_len, bidirectional=False, twin=source)
     model = Transformer(
         spec=spec,
         source_embedding=source.embedding(_token_table(spec, spec.source_vocab)),
@@ -128,20 +129,31 @@ def build_classifier(spec: ClassifierSpec) -> SequenceClassifier:
 
 
 class _Side:
-    """What the layers of one stack share: the position object of that side."""
+    """What the layers of one stack share: the position object of that side.
 
-    def __init__(self, spec: TransformerSpec | ClassifierSpec, max_len: int, *, bidirectional: bool) -> None:
+    Tables that nobody trains are copied from the ``twin``: those of a million places take seconds to compute.
+    """
+
+    def __init__(
+        self,
+        spec: TransformerSpec | ClassifierSpec,
+        max_len: int,
+        *,
+        bidirectional: bool,
+        twin: _Side | None = None,
+    ) -> None:
         self.spec = spec
         self.added: Positions = Positions()
         self.in_attention: Positions | None = None
         match spec.positions:
             case specs.Sinusoidal(layout=layout):
-                self.added = Sinusoidal(spec.d_model, max_len, layout=layout)
+                self.added = deepcopy(twin.added) if twin else Sinusoidal(spec.d_model, max_len, layout=layout)
             case specs.Learned():
                 self.added = Learned(spec.d_model, max_len)
             case specs.Rotary(base=base, layout=layout):
                 width = spec.d_model // spec.num_heads
-                self.in_attention = Rotary(width, max_len, base=base, layout=layout)
+                made = Rotary(width, max_len, base=base, layout=layout) if twin is None else deepcopy(twin.in_attention)
+                self.in_attention = made
             case specs.RelativeBias(num_buckets=buckets, max_distance=distance):
                 self.in_attention = RelativeBias(
                     spec.num_heads, num_buckets=buckets, max_distance=distance, bidirectional=bidirectional

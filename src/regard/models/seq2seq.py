@@ -166,11 +166,19 @@ class Transformer(nn.Module):
         """Return what :attr:`output` turns into logits, so that a loss need not store them."""
         return self.decode(target, self.encode(source, source_lengths), source_lengths)
 
+    def lay_out_for_steps(self) -> Transformer:
+        """Store the matrix to the vocabulary column by column and return the model, every value as it was.
+
+        A product with few rows, which is what a step of a search is, then reads the matrix as it lies in memory.
+        """
+        self.output.weight.data = self.output.weight.data.T.contiguous().T
+        return self
+
     def start(self, source: Int[Tensor, "N S"], source_lengths: Int[Tensor, "N"] | None = None) -> DecoderState:
         """Encode ``source`` and return the state of its rows before their first token."""
         memory = self.encode(source, source_lengths)
         return DecoderState(
-            memory=self.decoder.keys_values(memory),
+            memory=[layer.packed() for layer in self.decoder.keys_values(memory)],
             source_visible=Visibility(key_lengths=source_lengths),
             caches=[KeyValueCache() for _ in self.decoder.layers],
             sentences=torch.arange(source.size(0), device=source.device),

@@ -5,7 +5,7 @@ Axes: B or N rows, M memories, H heads, C capacity, L or T new tokens, S length 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -65,6 +65,10 @@ class KeysValues:
     values: Float[Tensor, "M H S K"]
     readers: Readers | None = None
 
+    def packed(self) -> KeysValues:
+        """Return the same, each head's keys and values in one piece of memory, for who reads them again and again."""
+        return replace(self, keys=self.keys.contiguous(), values=self.values.contiguous())
+
     def reorder(self, rows: Int[Tensor, "N"]) -> KeysValues:
         """Return the keys and values of ``rows``, each read by one row."""
         return KeysValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
@@ -81,7 +85,7 @@ class KeyValueCache:
     nothing is ever written past its end.
     """
 
-    def __init__(self, capacity: int = 32) -> None:
+    def __init__(self, capacity: int = 8) -> None:
         self.length: Offset = 0
         self._capacity = capacity
         self._keys: Tensor | None = None  # [B, H, C, K]

@@ -83,7 +83,10 @@ class Sinusoidal(Positions):
         self.register_buffer("table", sinusoidal_table(max_len, d_model, layout), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Sinusoidal:
+        before = self.table
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.table is before:
+            return self
         # A table cast from another dtype keeps that one's rounding: half, float would leave half; float, double float.
         max_len, d_model = self.table.shape
         exact = sinusoidal_table(max_len, d_model, self.layout, dtype=self.table.dtype)
@@ -160,7 +163,10 @@ class Rotary(Positions):
         self.register_buffer("sin", sin, persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rotary:
+        before = self.cos
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.cos is before:
+            return self
         max_len, num_pairs = self.cos.shape
         cos, sin = self._tables(max_len, num_pairs, self.cos.dtype)  # rounded once, as in Sinusoidal
         self.cos, self.sin = cos.to(self.cos.device), sin.to(self.cos.device)

@@ -12,7 +12,7 @@ from regard.inspection import watch_attention
 from regard.inspection.report import Example, attention_page, example_of
 from regard.protocols import BOS, EOS
 from regard.runs.dictionary import SOURCE, Pronunciations, part_of, read_dictionary
-from regard.runs.training.prepare import say_nothing, say_on_stderr
+from regard.runs.saying import say_nothing, say_on_stderr
 from regard.runs.training.train import train
 from regard.storage import write_bytes
 from regard.translator import Translator

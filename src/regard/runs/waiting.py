@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from regard.runs.training.prepare import Say
+from regard.runs.saying import Say
 
 _PATIENCE = 1.0  # seconds
 

@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.bundle import FORMAT_VERSION, check_version, model_folder, refuse_to_replace, with_weights
+from regard.bundle import FORMAT_VERSION, check_version, refuse_to_replace, with_weights
 from regard.errors import DamagedError, FolderError, InputError, RecipeError
+from regard.folders import model_folder
 from regard.models import ClassifierSpec, SequenceClassifier, build_classifier, classifier_spec_from_dict, spec_to_dict
 from regard.signals.batches import padded
 from regard.signals.cases import Indices, as_cases

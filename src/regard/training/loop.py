@@ -20,8 +20,9 @@ import torch
 from torch import nn
 
 from regard.errors import InterruptedRun, RecipeError, TrainingError
+from regard.locking import lock
 from regard.protocols import BatchSource, Observer
-from regard.storage import Sealed, lock
+from regard.storage import Sealed
 from regard.training.checkpoints import EMA, Checkpoints
 from regard.training.compiled import Compiled
 from regard.training.diagnosis import NotFiniteError

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from inspect import isfunction
+from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -46,8 +47,11 @@ class Parts(Alone):
             for name in _methods(layer):
                 register_fsdp_forward_method(layer, name)
         self._parts = [part for part in objective.modules() if isinstance(part, FSDPModule)]
-        # keys and values are views, which nobody changes in place
-        warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+
+    def __call__(self, batch: Any) -> tuple[Tensor, int]:
+        """Return the loss of a share and its tokens."""
+        with _of_views():
+            return super().__call__(batch)
 
     def gathered(self) -> AbstractContextManager[object]:
         """Gather all weights at the start, so that no forward pass waits for the other processes."""
@@ -59,11 +63,20 @@ class Parts(Alone):
             part.set_reshard_after_forward(False, recurse=False)
             part.unshard()
         try:
-            yield
+            with _of_views():
+                yield
         finally:
             for part in self._parts:
                 part.reshard()
                 part.set_reshard_after_forward(part is not self.module, recurse=False)
+
+
+@contextmanager
+def _of_views() -> Iterator[None]:
+    """Leave out a warning that has no cause here: keys and values are views, which nobody changes in place."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+        yield
 
 
 def _methods(layer: nn.Module) -> Iterator[str]:

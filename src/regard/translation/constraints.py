@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from regard.data import TextTokenizer
-from regard.errors import InputError
+from regard.errors import InputError, located
 from regard.generation import ForcedPhrases, ForcedPrefix
 from regard.generation.controls import Control
 from regard.protocols import UNK
 from regard.translation.forbidden import ForbiddenText
 from regard.translation.request import Request
+from regard.translation.whole_phrases import WholePhrases
 
 
 class Constraints:
     """The controls for some requests, known by their numbers.
 
     Attributes:
-        controls: what outputs begin with and are without.
+        controls: what outputs begin with and are without, and that phrases are whole words.
         phrases: what they contain, None if nothing.
 
     Args:
@@ -25,25 +26,30 @@ class Constraints:
         tokenizer: of the target.
 
     Raises:
-        InputError: a phrase holds what the target vocabulary cannot write; or two requests share a number, and
-            ask different things of it.
+        InputError: a phrase holds what the target vocabulary cannot write, told with the place of its request; or two
+            requests share a number, and ask different things of it.
     """
 
     def __init__(self, requests: Sequence[Request], tokenizer: TextTokenizer) -> None:
-        self._tokenizer = tokenizer
-        prefixes = {request.number: self._ids(request.prefix, "prefix") for request in requests if request.prefix}
+        prefixes: dict[int, list[int]] = {}
+        self._phrases: dict[int, dict[tuple[int, ...], str]] = {}
+        for request in requests:
+            with located(request.where):
+                if request.prefix:
+                    prefixes[request.number] = written_ids(request.prefix, "prefix", tokenizer)
+                if request.constraints:
+                    self._phrases[request.number] = {
+                        tuple(written_ids(phrase, "phrase", tokenizer)): phrase for phrase in request.constraints
+                    }
         forbidden = {request.number: request.forbidden for request in requests if request.forbidden}
-        self._phrases = {
-            request.number: {tuple(self._ids(phrase, "phrase")): phrase for phrase in request.constraints}
-            for request in requests
-            if request.constraints
-        }
         if (prefixes or forbidden or self._phrases) and len({request.number for request in requests}) < len(requests):
             raise InputError("requests that constrain their outputs must have different numbers")
         self.phrases = (
             ForcedPhrases({number: [*ids] for number, ids in self._phrases.items()}) if self._phrases else None
         )
         self.controls: list[Control] = [ForcedPrefix(prefixes)] if prefixes else []
+        if self._phrases:
+            self.controls.append(WholePhrases(tokenizer.spellings, self._phrases))
         if forbidden:
             self.controls.append(ForbiddenText(tokenizer.spellings, forbidden))
 
@@ -51,9 +57,20 @@ class Constraints:
         """Return the phrases of a request that ``missing`` are the ids of."""
         return tuple(self._phrases[number][ids] for ids in missing)
 
-    def _ids(self, text: str, name: str) -> list[int]:
-        ids = self._tokenizer.encode(text)
-        if UNK in ids or not ids:
-            reason = "is empty" if not ids else "holds what the target vocabulary of the model cannot write"
-            raise InputError(f"the {name} {text!r} that an output must have {reason}")
-        return ids
+
+def written_ids(text: str, name: str, tokenizer: TextTokenizer) -> list[int]:
+    """Return the ids of a text that an output must have.
+
+    Args:
+        text: a phrase.
+        name: what it is called in messages.
+        tokenizer: of the target.
+
+    Raises:
+        InputError: there are none, or the vocabulary cannot write it.
+    """
+    ids = tokenizer.encode(text)
+    if UNK in ids or not ids:
+        reason = "is empty" if not ids else "holds what the target vocabulary of the model cannot write"
+        raise InputError(f"the {name} {text!r} that an output must have {reason}")
+    return ids

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.generation.prefixes import Prefixes
 from regard.protocols import EOS
-from regard.translation.words import joined
+from regard.translation.words import first_letter, joined, last_letter
 
 
 class ForbiddenText:
@@ -64,7 +64,7 @@ class _Phrase:
         """Return the part of ``text`` that decides what may follow."""
         for half in range(4):  # bytes of a character that is not complete, after the whole phrase
             begin = len(text) - half - len(self._phrase)
-            if text.endswith(self._phrase, 0, len(text) - half) and _first_letter(text[len(text) - half :]) is None:
+            if text.endswith(self._phrase, 0, len(text) - half) and first_letter(text[len(text) - half :]) is None:
                 return self._before(text[:begin]) + text[begin:]
         for length in range(len(self._phrase) - 1, 0, -1):
             if text.endswith(self._phrase[:length]):
@@ -81,24 +81,15 @@ class _Phrase:
         return self._banned[ending]
 
     def _before(self, text: bytes) -> bytes:
-        last = text[-4:].decode("utf-8", errors="replace")[-1:]
-        return b"a" if last and joined(last, self._first) else b" "
+        return b"a" if joined(last_letter(text), self._first) else b" "
 
     def _in(self, text: bytes, *, at_end: bool = False) -> bool:
         """Return whether the phrase stands in ``text`` and nothing that follows can make it part of a longer word."""
         start = text.find(self._phrase)
         while start >= 0:
-            after = _first_letter(text[start + len(self._phrase) :])
+            after = first_letter(text[start + len(self._phrase) :])
             whole = at_end or not joined(self._last, "a") if after is None else not joined(self._last, after)
             if whole and self._before(text[:start]) == b" ":
                 return True
             start = text.find(self._phrase, start + 1)
         return False
-
-
-def _first_letter(text: bytes) -> str | None:
-    """Return the first character of ``text``, None if there is none or only a part of it."""
-    if not text:
-        return None
-    length = 1 if text[0] < 0xC0 else 2 if text[0] < 0xE0 else 3 if text[0] < 0xF0 else 4
-    return text[:length].decode("utf-8", errors="replace")[0] if len(text) >= length else None

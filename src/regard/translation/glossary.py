@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.data import read_lines
@@ -17,9 +17,11 @@ class Glossary:
 
     Attributes:
         terms: source phrase -> target phrase.
+        places: source phrase -> the file and line that say so, for messages.
     """
 
     terms: Mapping[str, str]
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def constraints(self, text: str) -> tuple[str, ...]:
         """Return what the translation of ``text`` must contain.
@@ -43,6 +45,7 @@ def read_glossary(path: str | Path) -> Glossary:
         DataError: a line has not two phrases, or a source phrase is given two translations; with file and line.
     """
     terms: dict[str, str] = {}
+    places: dict[str, str] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -55,4 +58,5 @@ def read_glossary(path: str | Path) -> Glossary:
             raise DataError(
                 f"{path}:{number}: {source!r} becomes {terms[source]!r} already, so it cannot become {target!r} too"
             )
-    return Glossary(terms)
+        places.setdefault(source, f"{path}:{number}")
+    return Glossary(terms, places)

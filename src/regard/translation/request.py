@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from regard.errors import InputError
 
@@ -20,6 +20,7 @@ class Request:
         forbidden: phrases that the output does not contain as whole words.
         number: of the sentence: what is drawn for it at random depends on this and on the seed alone. Below 0 it is the
             place among the requests of a call.
+        where: file and line that ask it, for messages; ``""`` if there are none.
     """
 
     text: str
@@ -28,6 +29,7 @@ class Request:
     constraints: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
     number: int = -1
+    where: str = field(default="", compare=False)
 
 
 def as_requests(texts: Sequence[str | Request], tag: str | Sequence[str]) -> list[Request]:

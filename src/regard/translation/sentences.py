@@ -51,8 +51,12 @@ _NO_ABBREVIATIONS = ("any", "ar", "fa", "hi", "ja", "ko", "th", "tr", "uk", "ur"
 _ORDINALS = {"de", "cs", "pl", "sv"}
 """Languages that write an ordinal as a number and a full stop."""
 
-_END = re.compile(r"""[.!?…؟۔।]+["'”’»›)\]}]*(?:\s»)?(?=\s|$)|[。！？｡]+[」』”’）】》]*(?=\s*\S)""")
-_START = re.compile(r"""["'“‘„‚«‹(\[{¿¡「『（【《–—-]*""")
+# Marks in a row are taken whole, from the first of them and without a second try: else a long row costs its square.
+_END = re.compile(
+    r"""(?<![.!?…؟۔।])[.!?…؟۔।]++["'”’»›)\]}]*+(?:\s»)?(?=\s|$)|(?<![。！？｡])[。！？｡]++[」』”’）】》]*+"""
+)
+_START = re.compile(r"""["'“‘„‚«‹(\[{¿¡「『（【《–—-]*+""")
+_SPACE = re.compile(r"\s*+")
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Paragraph:
 
 
 def split_paragraph(text: str, language: str) -> Paragraph:
-    """Part a text into sentences.
+    """Part a text into sentences, in time that grows with its length alone.
 
     Args:
         text: one line or several.
@@ -94,8 +98,8 @@ def split_paragraph(text: str, language: str) -> Paragraph:
     start = stop - len(text[:stop].lstrip())
     sentences, gaps = [], [text[:start]]
     for end in _END.finditer(text, start, stop):
-        if end.end() < stop and _ends(text, end, start, language):
-            following = stop - len(text[end.end() : stop].lstrip())
+        following = _after(_SPACE, text, end.end())
+        if following < stop and _ends(text, end, start, following, language):
             sentences.append(text[start : end.end()])
             gaps.append(text[end.end() : following])
             start = following
@@ -118,19 +122,32 @@ def _abbreviations(language: str) -> frozenset[str]:
     return frozenset(_ABBREVIATIONS.get(language, "").split())
 
 
-def _ends(text: str, end: re.Match[str], start: int, language: str) -> bool:
-    """Return whether a sentence that began at ``start`` ends with this mark."""
+def _ends(text: str, end: re.Match[str], start: int, following: int, language: str) -> bool:
+    """Return whether a sentence that began at ``start`` ends with this mark, behind which text goes on."""
     if end[0][0] in "。！？｡":
         return True
-    after = text[end.end() :].lstrip()
-    opened = _START.match(after)
-    first = after[opened.end() if opened else 0 :][:1]
+    opened = _after(_START, text, following)
+    first = text[opened : opened + 1]
     if first.islower():
         return False
     if end[0] != ".":
         return True
-    word = re.split(r"\s", text[start : end.start()])[-1].lstrip("\"'“‘„«([")
+    word = _last_word(text, start, end.start()).lstrip("\"'“‘„«([")
     initial = (len(word) == 1 and word.isupper() and word != "I") or re.fullmatch(r"(?:\w\.)+\w", word) is not None
     ordinal = language in _ORDINALS and word.isdigit() and len(word) <= 2
     counted = first.isdigit() and word.lower() in _BEFORE_NUMBERS
     return not (initial or ordinal or counted or word.lower() in _abbreviations(language))
+
+
+def _after(pattern: re.Pattern[str], text: str, place: int) -> int:
+    """Return where ``pattern``, which may be nothing, ends when it begins at ``place``."""
+    found = pattern.match(text, place)
+    return found.end() if found else place
+
+
+def _last_word(text: str, start: int, end: int) -> str:
+    """Return what stands before ``end``, back to the first space or to ``start``."""
+    begin = end
+    while begin > start and not text[begin - 1].isspace():
+        begin -= 1
+    return text[begin:end]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.data import TextTokenizer
+from regard.errors import located
 from regard.protocols import EOS, UNK
 from regard.translation.request import Request
 
@@ -43,5 +44,6 @@ def read(request: Request, tokenizer: TextTokenizer, longest: int) -> Source:
     """
     ids = tokenizer.encode(request.text)
     if request.tag and ids:
-        ids = [tokenizer.tag_id(request.tag), *ids]
+        with located(request.where):
+            ids = [tokenizer.tag_id(request.tag), *ids]
     return Source(request.text, [*ids[:longest], EOS], len(ids) > longest)

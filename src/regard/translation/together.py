@@ -25,7 +25,7 @@ class Together:
         average: whether log-probabilities are averaged or probabilities (``linear``).
 
     Raises:
-        InputError: the weights are not one for each model.
+        InputError: the weights are not one for each model, or one is no number above 0.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Together:
             raise InputError(f"there must be a weight for each model: {len(weights)} weights for {len(models)} models")
         self.models = tuple(models)
         self._weights, self._average = weights, average
-        self.decoder(look=False)  # refuses weights that cannot be
+        Ensemble(models, weights, average)  # refuses weights that cannot be, of a single model too
 
     @property
     def device(self) -> torch.device:

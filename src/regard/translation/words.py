@@ -37,6 +37,25 @@ def joined(before: str, after: str) -> bool:
     return all(map(_is_of_word, (before, after)))
 
 
+def starts_inside(spelled: bytes) -> bool:
+    """Return whether a token goes on with a word rather than begin one: with a letter, or a part of one."""
+    first = first_letter(spelled)
+    return bool(spelled) if first is None else joined("a", first)
+
+
+def first_letter(text: bytes) -> str | None:
+    """Return the first character of ``text``, None if there is none or only a part of it."""
+    if not text:
+        return None
+    length = 1 if text[0] < 0xC0 else 2 if text[0] < 0xE0 else 3 if text[0] < 0xF0 else 4
+    return text[:length].decode("utf-8", errors="replace")[0] if len(text) >= length else None
+
+
+def last_letter(text: bytes) -> str:
+    """Return the last character of ``text``; a space if there is none."""
+    return text[-4:].decode("utf-8", errors="replace")[-1:] or " "
+
+
 def _is_of_word(letter: str) -> bool:
     return (letter.isalnum() or category(letter)[0] == "M") and not _UNSPACED.match(letter)
 

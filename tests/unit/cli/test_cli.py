@@ -149,6 +149,11 @@ def test_what_a_reader_would_not_see_is_told(
         (["translate", "MODEL", "-i", "FILE", "--dictionary", "FILE"], "for --replace-unknown"),
         (["translate", "MODEL", "-i", "FILE", "--glossary", "FILE"], "FILE:1: a glossary line must be two phrases"),
         (["translate", "MODEL", "-i", "FILE", "--weight", "1", "--weight", "2"], "2 weights for 1 models"),
+        (["translate", "MODEL", "-i", "FILE", "--weight", "0"], "weights of an ensemble must be above 0"),
+        (["translate", "MODEL", "-i", "FILE", "--weight", "nan"], "weights of an ensemble must be above 0"),
+        (["translate", "MODEL", "-i", "FILE", "--seed", "9" * 30], "sampling.seed` must be at most"),
+        (["translate", "MODEL", "-i", "FILE", "--seed", "-1"], "--seed"),
+        (["translate", "MODEL", "-i", "FILE", "--bias", "1=nan"], "a bias must be a number from"),
         (["translate", "MODEL", "-i", "FILE", "--json-input"], "FILE:1: not an object"),
         (["translate", "MODEL", "-i", "FILE", "--groups", "2", "--glossary", "TERMS"], "cannot be combined"),
         (["score", "MODEL"], "say what to score"),
@@ -156,6 +161,10 @@ def test_what_a_reader_would_not_see_is_told(
         (["evaluate", "MODEL"], "names no test files"),
         (["evaluate", "MODEL", "-s", "FILE", "-r", "LONG"], "unequal numbers of lines: .*FILE has 1, .*LONG has 2"),
         (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--metric", "blue"], "did you mean 'bleu'"),
+        (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--min-bleu", "nan"], "--min-bleu.* must be a number"),
+        (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--min-bleu", "inf"], "--min-bleu.* must be a number"),
+        (["train", "--source", "FILE", "--target", "LONG", "--seed", "-1"], "`seed` must be from 0"),
+        (["train", "--source", "FILE", "--target", "LONG", "--seed", str(2**64)], "`seed` must be from 0"),
         (["train"], "nothing to train on"),
         (["train", "--source", "FILE"], "`source` needs its `target`"),
         (["train", "--source", "FILE", "--target", "LONG", "--dump"], "FILE has 1 lines but .*LONG has 2"),
@@ -165,6 +174,8 @@ def test_what_a_reader_would_not_see_is_told(
         (["average", "nowhere"], "is not the folder of a run"),
         (["average", "nowhere", "--last", "2"], "is not the folder of a run"),
         (["reseal", "nowhere"], "manifest.json is missing"),
+        (["reseal", "FILE"], "manifest.json is missing"),
+        (["average", "nowhere", "--threads", "0", "--quiet"], "--threads"),
     ],
 )
 def test_mistakes_end_with_2_and_a_sentence(
@@ -212,6 +223,8 @@ def test_train_translate_evaluate_average(
     assert (report["num_lines"], report["figures"][0]["name"]) == (37, "BLEU")
     assert run(["average", "runs/recipe", "--last", "2", "-o", "mean"]) == 0
     assert capsys.readouterr().err == "mean: the mean of the weights of updates 2 and 4\n"
+    assert run(["average", "runs/recipe", "--last", "2", "-o", "mean", "-q", "--threads", "1"]) == 0
+    assert capsys.readouterr().err == ""
     assert run(["average", "runs/recipe", "-o", "default"]) == 0
     default = capsys.readouterr().err
     assert run(["average", "runs/recipe", "--best", "1", "-o", "best"]) == 0
@@ -227,7 +240,7 @@ def test_what_nobody_expected_is_one_sentence(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(regard.runs.training.train, "train", fail)
+    monkeypatch.setattr(regard.runs.training.train, "train_planned", fail)
     assert run(["train", "--pairs", "x.tsv", "-q"]) == 1
     told = capsys.readouterr().err
     assert "ZeroDivisionError: oh" in told and "regard --debug" in told and told.count("\n") == 1
@@ -253,6 +266,6 @@ def test_exit_codes(
     def fail(*_: object, **__: object) -> None:
         raise raised
 
-    monkeypatch.setattr(regard.runs.training.train, "train", fail)
+    monkeypatch.setattr(regard.runs.training.train, "train_planned", fail)
     assert run(["train", "--pairs", "x.tsv", "-q"]) == code
     assert sentence in capsys.readouterr().err

@@ -120,8 +120,33 @@ def test_an_answer_comes_while_the_input_waits(place: Path) -> None:
     assert running.returncode == 0
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
-def test_several_processes_end_together_and_quietly(place: Path, sign: signal.Signals, code: int) -> None:
+TERMINATED = b"regard: ended by SIGTERM; what was finished until then is written\n"
+
+
+@pytest.mark.parametrize("output", [[], ["-o", "out"]])
+def test_a_filter_that_is_told_to_end_has_written_what_is_finished(place: Path, output: list[str]) -> None:
+    running = subprocess.Popen(
+        [*COMMAND, "translate", "model", *output], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert running.stdin is not None and running.stdout is not None
+    running.stdin.write(b"12\n345\n")
+    running.stdin.flush()
+    written = b""
+    if output:
+        while written.count(b"\n") < 2:
+            time.sleep(0.05)
+            written = Path("out").read_bytes() if Path("out").exists() else b""
+    else:
+        written = running.stdout.readline() + running.stdout.readline()
+    running.send_signal(signal.SIGTERM)  # it waits for a third line
+    _, said = running.communicate()
+    assert running.returncode == 130 and said.endswith(TERMINATED)
+    if output:
+        assert Path("out").read_bytes() == written
+
+
+@pytest.mark.parametrize(("sign", "words"), [(signal.SIGINT, b""), (signal.SIGTERM, TERMINATED)])
+def test_several_processes_end_together_and_quietly(place: Path, sign: signal.Signals, words: bytes) -> None:
     running = subprocess.Popen(
         [*COMMAND, "translate", "model", "--workers", "2", "-q"],
         stdin=subprocess.PIPE,
@@ -137,7 +162,7 @@ def test_several_processes_end_together_and_quietly(place: Path, sign: signal.Si
     assert running.stdout.readline().endswith(b"\n")
     os.killpg(running.pid, sign)  # as a terminal does: all of the group are told
     _, said = running.communicate()
-    assert (running.returncode, said) == (code, b"")
+    assert (running.returncode, said) == (130, words)
     for _ in range(100):
         try:
             os.killpg(running.pid, 0)

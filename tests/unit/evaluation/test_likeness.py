@@ -33,3 +33,9 @@ def test_the_worst_lines_come_first() -> None:
     lines = worst(["same", "x", "nearly so"], [["same"], ["good", "fine"], ["other", "nearly"]], 2)
     assert [(line.number, line.output) for line in lines] == [(2, "x"), (3, "nearly so")]
     assert lines[0].chrf == 0.0 and lines[1].references == ("other", "nearly")
+
+
+def test_lines_that_are_right_are_not_among_the_worst() -> None:
+    outputs, references = ["same", "x", "SAME", "two  spaces"], [["same"], ["y"], ["same"], ["two spaces"]]
+    assert [line.number for line in worst(outputs, references, 9)] == [2, 3, 4]
+    assert [line.number for line in worst(outputs, references, 9, lowercase=True)] == [2, 4]

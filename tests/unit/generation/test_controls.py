@@ -12,7 +12,6 @@ import torch
 from regard.errors import InputError
 from regard.generation import (
     Bias,
-    ForbiddenPhrases,
     ForcedPrefix,
     Hypothesis,
     NoRepeat,
@@ -35,10 +34,6 @@ DECODER = TableDecoder(vocab=11, end_bias=-1.0)
 
 def found_with(*controls: Control, options: SearchOptions = OPTIONS) -> list[list[Hypothesis]]:
     return beam_search(DECODER, *padded(SOURCES), options, controls=controls)
-
-
-def holds(ids: tuple[int, ...], phrase: tuple[int, ...]) -> bool:
-    return any(ids[start : start + len(phrase)] == phrase for start in range(len(ids)))
 
 
 def check_scores(found: list[list[Hypothesis]], *, adjusted: bool = False) -> None:
@@ -73,19 +68,6 @@ def test_a_forced_prefix_is_followed_by_the_best_rest() -> None:
     ((best,),) = beam_search(decoder, torch.tensor([source]), None, options, controls=[prefix])
     sums = {ids: math.fsum(parts) for ids, parts in every_sentence(decoder, source, 3).items() if ids[:1] == (6,)}
     assert best.ids == max(sums, key=lambda ids: sums[ids])
-
-
-def test_forbidden_phrases_occur_nowhere_though_their_parts_do() -> None:
-    free = found_with()
-    phrase = next(h.ids[1:3] for hypotheses in free for h in hypotheses if len(h.ids) > 3)
-    (word,) = free[3][0].ids[:1]
-    found = found_with(ForbiddenPhrases([phrase], {3: [(word,)]}))
-    check_scores(found)
-    assert any(holds(h.ids, phrase) for hypotheses in free for h in hypotheses)
-    assert not any(holds(h.ids, phrase) for hypotheses in found for h in hypotheses)
-    assert not any(word in h.ids for h in found[3])
-    assert any(word in h.ids for index, hypotheses in enumerate(found) if index != 3 for h in hypotheses)
-    assert any(phrase[0] in h.ids for hypotheses in found for h in hypotheses)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -176,13 +158,13 @@ def test_a_dead_end_is_cut() -> None:
 def test_nonsense_is_refused() -> None:
     for make, sentence in [
         (lambda: ForcedPrefix({3: (5, EOS)}), "forced prefix of sentence 3 must hold ids of words, but holds 3"),
-        (lambda: ForbiddenPhrases([()]), "at least one word"),
-        (lambda: ForbiddenPhrases((), {1: [(0,)]}), "holds 0"),
         (lambda: NoRepeat(0), "at least 1"),
         (lambda: RepetitionPenalty(0.0), "above 0"),
         (lambda: RepetitionPenalty(math.nan), "above 0"),
         (lambda: Suppress([-1]), "holds -1"),
-        (lambda: Bias({5: math.inf}), "finite"),
+        (lambda: Bias({5: math.inf}), "from -1e"),
+        (lambda: Bias({5: math.nan}), "from -1e"),
+        (lambda: Bias({5: -1e308}), "from -1e"),
     ]:
         with pytest.raises(InputError, match=sentence):
             make()
@@ -192,8 +174,6 @@ def test_nonsense_is_refused() -> None:
     "control",
     [
         ForcedPrefix({0: (4, 99)}),
-        ForbiddenPhrases([(99,)]),
-        ForbiddenPhrases(by_sentence={0: [(4, 99)]}),
         Suppress((99,)),
         Bias({99: 1.0}),
     ],

@@ -33,6 +33,7 @@ from regard.generation.scores import Average, LengthPenalty, Score, Sum, WordRew
         ({"length_penalty": 31.0}, "length_penalty"),
         ({"no_repeat": -1}, "no_repeat"),
         ({"repetition_penalty": 0.0}, "repetition_penalty"),
+        ({"repetition_penalty": 1e-320}, "repetition_penalty"),
         ({"repetition_penalty": math.nan}, "repetition_penalty"),
     ],
 )

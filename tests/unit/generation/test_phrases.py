@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.generation import ForbiddenPhrases, ForcedPhrases, SearchOptions, beam_search, generate
+from regard.generation import ForcedPhrases, SearchOptions, Suppress, beam_search, generate
 from regard.protocols import EOS
 from unit.generation.toys import TableDecoder, every_sentence, forced, padded, random_sources
 
@@ -68,8 +68,8 @@ def test_what_is_impossible_is_said() -> None:
     ((best,),) = beam_search(DECODER, source, None, SearchOptions(max_length=4), phrases=phrases)
     assert not best.finished
     assert phrases.missing(0, best.ids) == [(6, 4, 5)] or phrases.missing(0, best.ids) == [(7, 8)]
-    forbidden = ForbiddenPhrases([(7, 8)])
-    ((best,),) = beam_search(DECODER, source, None, SearchOptions(max_length=9), controls=[forbidden], phrases=phrases)
+    never = Suppress((8,))
+    ((best,),) = beam_search(DECODER, source, None, SearchOptions(max_length=9), controls=[never], phrases=phrases)
     assert phrases.missing(0, best.ids) == [(7, 8)]
 
 

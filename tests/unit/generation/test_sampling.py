@@ -64,6 +64,14 @@ def test_a_temperature_near_zero_is_still_a_distribution() -> None:
         assert Temperature(temperature)(PROBABILITIES.log(), NOBODY).softmax(-1)[0].tolist() == [0, 1, 0, 0, 0]
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("tiny", [1e-320, 5e-324])
+def test_what_float32_takes_for_nothing_still_leaves_the_best_word(tiny: float) -> None:
+    assert filters(SamplingOptions(temperature=tiny)) == [TopK(1)]
+    (kept,) = filters(SamplingOptions(top_p=tiny))
+    assert kept(PROBABILITIES.log(), NOBODY).softmax(-1)[0].tolist() == [0, 1, 0, 0, 0]
+
+
 def test_100000_draws_are_distributed_as_they_should() -> None:
     numbers = torch.rand(100_000, generator=torch.Generator().manual_seed(1))
     words = draw(PROBABILITIES.log().expand(100_000, -1), numbers)

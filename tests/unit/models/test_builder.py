@@ -190,6 +190,10 @@ class TestPositionsReachTheRightPlace:
         for positions in (Sinusoidal(), Learned()):
             model = build(replace(SPEC, positions=positions))
             assert model.source_embedding.positions is not model.target_embedding.positions
+            for one, other in zip(
+                model.source_embedding.positions.buffers(), model.target_embedding.positions.buffers(), strict=True
+            ):
+                assert torch.equal(one, other) and one.data_ptr() != other.data_ptr()
             assert type(model.source_embedding.positions).__name__ == type(positions).__name__
             assert model.encoder.layers[0].self_attention.positions.bias(3, 3) is None
 

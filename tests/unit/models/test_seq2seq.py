@@ -361,3 +361,16 @@ class TestStateIsOwned:
         first, second = model.start(SOURCE, LENGTHS), model.start(SOURCE, LENGTHS)
         token = torch.full((3,), 2)
         close(model.step(token, first).logits, model.step(token, second).logits)
+
+
+def test_a_model_laid_out_for_steps_is_the_same_model() -> None:
+    model, laid_out = model_of(tie="all"), model_of(tie="all").lay_out_for_steps()
+    assert laid_out.output.weight.stride() == (1, 13)
+    assert laid_out.output.weight is laid_out.target_embedding.vectors.table.weight
+    assert all(torch.equal(one, other) for one, other in zip(model.parameters(), laid_out.parameters(), strict=True))
+    close(laid_out(SOURCE, TARGET), model(SOURCE, TARGET))
+
+
+def test_a_search_reads_keys_and_values_of_the_source_in_one_piece() -> None:
+    state = model_of().start(SOURCE, LENGTHS)
+    assert all(layer.keys.is_contiguous() and layer.values.is_contiguous() for layer in state.memory)

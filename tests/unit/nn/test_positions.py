@@ -95,6 +95,14 @@ class TestPrecision:
         (torch.float64, 5e-13),
     )
 
+    def test_tables_that_nothing_changed_are_not_made_again(self) -> None:
+        sinusoidal, rotary = Sinusoidal(6, 11), Rotary(6, 11)
+        before = sinusoidal.table, rotary.cos, rotary.sin
+        sinusoidal, rotary = sinusoidal.to("cpu").float(), rotary.to("cpu").float()
+        assert all(a is b for a, b in zip(before, (sinusoidal.table, rotary.cos, rotary.sin), strict=True))
+        empty = Sinusoidal(6, 11).to_empty(device="cpu")  # which gives memory with anything in it
+        assert torch.equal(empty.table, sinusoidal.table)
+
     @pytest.mark.parametrize(("dtype", "largest"), ROUNDING)
     @pytest.mark.parametrize("detour", [None, torch.bfloat16, torch.float16])
     def test_tables_are_rounded_once(self, dtype: torch.dtype, largest: float, detour: torch.dtype | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,3 +60,17 @@ def test_spacing_comes_back_and_chinese_gets_some() -> None:
 def test_an_unknown_language_is_refused() -> None:
     with pytest.raises(InputError, match="no language 'dee'; did you mean 'de'"):
         check_language("dee")
+
+
+def test_marks_at_the_end_stay_together() -> None:
+    assert split_paragraph("好！！", "zh").sentences == ("好！！",)
+    assert split_paragraph("他说：「好。」", "zh").sentences == ("他说：「好。」",)
+
+
+@pytest.mark.usefixtures("unchecked")  # signatures are checked once a mark, which takes longer than the rest
+@pytest.mark.parametrize("unit", ["Yes. ", "z. B. ", ".", ".a", "“ ", "a.b"])
+def test_a_line_of_a_megabyte_takes_a_second_or_so(unit: str) -> None:
+    text = "A" + unit * ((1 << 20) // len(unit)) + "B"
+    began = time.process_time()
+    split_paragraph(text, "de")
+    assert time.process_time() - began < 10  # a machine that does much else; the square of a megabyte takes minutes

@@ -9,6 +9,8 @@ from regard.errors import RecipeError
 
 Kind = Literal["sentencepiece", "char", "word", "byte"]
 
+_LEAST_COVERAGE = 0.98  # below, sentencepiece refuses
+
 
 @dataclass(frozen=True)
 class TokenizerOptions:
@@ -23,7 +25,7 @@ class TokenizerOptions:
             and takes all that occur for char and word.
         model_type: ``unigram`` (Kudo 2018) or ``bpe`` (Sennrich et al. 2016); for sentencepiece only.
         normalization: ``identity`` keeps every character; ``nfkc`` unifies composed, wide and compatibility forms.
-        character_coverage: share of the characters of the text that get a piece of their own, above 0 up to 1.
+        character_coverage: share of the characters of the text that get a piece of their own, from 0.98 to 1.
         byte_fallback: spell other characters by their UTF-8 bytes (256 ids), so that nothing is unknown.
         min_frequency: for char and word, rarer ones become unknown.
         max_training_lines: sentencepiece learns from this many lines, drawn evenly from longer text.
@@ -48,8 +50,10 @@ class TokenizerOptions:
     def __post_init__(self) -> None:
         if self.vocab_size is not None and not 5 <= self.vocab_size <= 1_000_000:
             raise RecipeError(f"`vocab_size` must be from 5 to 1,000,000, but is {self.vocab_size}")
-        if not 0 < self.character_coverage <= 1:
-            raise RecipeError(f"`character_coverage` must be above 0 and at most 1, but is {self.character_coverage}")
+        if not _LEAST_COVERAGE <= self.character_coverage <= 1:
+            raise RecipeError(
+                f"`character_coverage` must be from {_LEAST_COVERAGE} to 1, but is {self.character_coverage}"
+            )
         for name in ("min_frequency", "max_training_lines"):
             if getattr(self, name) < 1:
                 raise RecipeError(f"`{name}` must be at least 1, but is {getattr(self, name)}")

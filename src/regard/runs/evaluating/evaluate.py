@@ -13,7 +13,8 @@ from regard.errors import DataError, InputError, RecipeError
 from regard.evaluation import EvaluationOptions, Line, Report, compare, worst
 from regard.runs.device import best_device
 from regard.runs.recipes.recipe import DataOptions, Recipe, check
-from regard.runs.training.prepare import Say, TextSet, read_aligned, read_set, say_nothing
+from regard.runs.saying import Say, say_nothing
+from regard.runs.text_set import TextSet, aligned, read_aligned, read_set
 from regard.runs.translating.output import refuse_output, write_result
 from regard.runs.waiting import telling
 from regard.translator import Translator, load
@@ -28,8 +29,8 @@ class Evaluation:
 
     Attributes:
         reports: name -> figures; all but the first tell how sure their difference to the first is.
-        sources: the lines of the test set.
-        worst: name -> the lines with the lowest chrF, as many as were asked for.
+        sources: the lines of the test set; none where outputs were compared with references alone.
+        worst: name -> of the lines that are wrong those with the lowest chrF, as many as were asked for.
     """
 
     reports: Mapping[str, Report]
@@ -64,7 +65,8 @@ class Evaluation:
                 yield f"  {line}" if several else line
             for bad in self.worst[name]:
                 yield f"line {bad.number}: chrF {bad.chrf:.2f}"
-                yield f"  source     {self.sources[bad.number - 1]}"
+                if self.sources:
+                    yield f"  source     {self.sources[bad.number - 1]}"
                 yield from (f"  reference  {reference}" for reference in bad.references)
                 yield f"  output     {bad.output}"
 
@@ -72,7 +74,8 @@ class Evaluation:
         """Return the whole as one line of JSON: the report of one system, or a list of them."""
         found: list[dict[str, Any]] = []
         for name, report in self.reports.items():
-            lines = [{**asdict(bad), "source": self.sources[bad.number - 1]} for bad in self.worst[name]]
+            source = {bad.number: {"source": self.sources[bad.number - 1]} for bad in self.worst[name] if self.sources}
+            lines = [{**asdict(bad), **source.get(bad.number, {})} for bad in self.worst[name]]
             found.append({"name": name, **asdict(report), **({"worst": lines} if lines else {})})
         return json.dumps(found[0] if len(found) == 1 else {"systems": found}, ensure_ascii=False)
 
@@ -99,7 +102,7 @@ def evaluate(
 
     Args:
         systems: one or several; the others are compared with the first.
-        source: file of source lines.
+        source: file of source lines; files of outputs alone need none.
         references: one or more files of references, aligned with it.
         pairs: instead of the two: a file of pairs. With none of the three, the test set that the recipe names.
         several_answers: the file of pairs repeats a source to list a further right answer; as in the recipe if None.
@@ -110,7 +113,7 @@ def evaluate(
         beam: of the search; left out, the recipe's.
         intervals: add 95 % bootstrap intervals.
         test: how the difference of two systems is tested.
-        num_worst: how many of the worst lines to list.
+        num_worst: how many of the worst lines to list, of those that are wrong.
         output: file to write the outputs of the one system to.
         device: where to compute.
         say: told what takes a while.
@@ -122,22 +125,29 @@ def evaluate(
     if output is not None and len(systems) > 1:
         raise InputError("outputs of several systems do not go into one file; evaluate them one by one to keep them")
     refuse_output(None if output is None else Path(output), [source, *references, pairs, *_files(systems)])
+    paths = [str(path) for path in references]
+    if pairs is None:
+        translating = [name for name, system in zip(names, systems, strict=True) if not _files([system])]
+        _refuse_half_a_set(translating, source, paths)
     first = _opened(systems[0], device, say)
     tables = first.recipe if isinstance(first, Translator) else {}
     recipe = check(tables, "the recipe of the model")
     protocol = _protocol(recipe, tables, metrics, bleu_tokenize, lowercase)
     options = recipe.data if several_answers is None else replace(recipe.data, several_answers=several_answers)
-    text = _text(options, source, [str(path) for path in references], pairs, Path(data or ""))
+    text = _text(options, source, paths, pairs, Path(data or ""))
     outputs: dict[str, Sequence[str]] = {}
     for name, system in zip(names, systems, strict=True):
         opened = first if system is systems[0] else _opened(system, device, say)
         outputs[name] = opened(text.sources, beam=beam, tag=text.tags) if isinstance(opened, Translator) else opened
-        if len(outputs[name]) != len(text.sources):
-            raise DataError(f"{name} has {len(outputs[name]):,} lines but the test set {len(text.sources):,}")
+        if len(outputs[name]) != len(text.references):
+            raise DataError(f"{name} has {len(outputs[name]):,} lines but the test set {len(text.references):,}")
     if output is not None:
         write_result(output, "".join(f"{line}\n" for line in outputs[names[0]]).encode())
     reports = compare(protocol.build(), outputs, text.references, intervals=intervals, test=test)
-    bad = {name: worst(lines, text.references, num_worst) if num_worst else [] for name, lines in outputs.items()}
+    bad = {
+        name: worst(lines, text.references, num_worst, lowercase=protocol.lowercase) if num_worst else []
+        for name, lines in outputs.items()
+    }
     return Evaluation(reports, text.sources, bad)
 
 
@@ -181,6 +191,15 @@ def _protocol(
     return changed.evaluation
 
 
+def _refuse_half_a_set(translating: Sequence[str], source: str | Path | None, references: Sequence[str]) -> None:
+    if source is not None and not references:
+        raise RecipeError("the source needs its reference")
+    if source is None and references and translating:
+        raise RecipeError(f"{translating[0]} translates, so these references need their source")
+    if not (source or references or translating):
+        raise RecipeError("outputs are measured against references, or against a file of pairs: give one of them")
+
+
 def _text(
     options: DataOptions, source: str | Path | None, references: Sequence[str], pairs: str | Path | None, data: Path
 ) -> TextSet:
@@ -188,8 +207,8 @@ def _text(
         if source is not None or references:
             raise RecipeError("a file of pairs holds source and references: give it alone")
         return read_set(replace(options, test_source=None, test_target=None, test_pairs=str(pairs)), "test", Path())
-    if (source is None) != (not references):
-        raise RecipeError("the source needs its reference, and a reference its source")
+    if source is None and references:
+        return TextSet([], aligned(references), [])
     if source is not None:
         return read_aligned(str(source), references)
     return read_set(options, "test", data)

@@ -28,8 +28,8 @@ from regard.inspection.figures import compared_variants, image_bytes
 from regard.runs.looking.trial import check_any, trial
 from regard.runs.recipes.recipe import Tables, read_tables
 from regard.runs.recipes.toml import write_toml
+from regard.runs.saying import Say
 from regard.runs.training.folder import RunFolder
-from regard.runs.training.prepare import Say
 from regard.storage import write_bytes
 
 

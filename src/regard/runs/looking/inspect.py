@@ -31,7 +31,7 @@ from regard.runs.looking.costs import Costs, Sizes, cost_lines, costs_of
 from regard.runs.looking.heads import alignment, heads_of
 from regard.runs.looking.look import Look, look_at_module, look_at_text
 from regard.runs.looking.subjects import is_code, made
-from regard.runs.training.prepare import Say
+from regard.runs.saying import Say
 from regard.runs.translating.output import refuse_output, write_result
 from regard.translator import load
 

@@ -32,7 +32,7 @@ def made(subject: str) -> tuple[nn.Module, Callable[[], nn.Module] | None]:
     def make() -> nn.Module:
         try:
             new = found()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(
                 f"{subject} cannot be called without arguments: {type(error).__name__}: {error}"
             ) from error
@@ -49,7 +49,7 @@ def _named(subject: str) -> object:
     sys.path.insert(0, here)  # as `python -m` does: one's own files are found where one stands
     try:
         found: object = import_module(path)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends itself is no module to import
         raise InputError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(here)

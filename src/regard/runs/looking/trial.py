@@ -17,8 +17,10 @@ from regard.runs.recipes.plan import plan
 from regard.runs.recipes.recipe import check, read_tables
 from regard.runs.recipes.signal_plan import plan_signals
 from regard.runs.recipes.signal_recipe import check_signals, is_of_signals
+from regard.runs.saying import say_nothing
+from regard.runs.text_set import set_files
 from regard.runs.training.folder import RunFolder
-from regard.runs.training.prepare import prepare, say_nothing, set_files
+from regard.runs.training.prepare import prepare
 from regard.runs.training.prepare_signals import prepare_signals
 from regard.runs.training.train import train
 from regard.runs.training.train_classifier import train_classifier

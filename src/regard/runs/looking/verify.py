@@ -7,7 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.bundle import is_classifier, load_bundle
+from regard.bundle import load_bundle
+from regard.errors import InputError
+from regard.folders import is_classifier
 from regard.models import build, build_classifier
 from regard.runs.looking.subjects import is_code, made
 from regard.signals.classifier import load_classifier
@@ -39,7 +41,10 @@ def verify(subject: str, *, checks: Sequence[str] = (), seed: int = 0) -> Report
             model, rebuild=lambda: build(model.spec), loss=_training_loss, checks=checks or None, seed=seed
         )
     module, rebuild = made(subject)
-    return verify_module(module, rebuild=rebuild, checks=checks or None, seed=seed)
+    try:
+        return verify_module(module, rebuild=rebuild, checks=checks or None, seed=seed)
+    except SystemExit as left:
+        raise InputError(f"{subject} ends the program when it is called: SystemExit: {left}") from left
 
 
 def _training_loss(model: nn.Module, batch: Any) -> tuple[Tensor, int]:

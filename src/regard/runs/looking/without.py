@@ -24,7 +24,8 @@ from regard.models import Transformer, ablate, ablation_names
 from regard.protocols import PAD
 from regard.runs.looking.parts import fitting
 from regard.runs.recipes.recipe import check
-from regard.runs.training.prepare import Say, TextSet, read_aligned
+from regard.runs.saying import Say
+from regard.runs.text_set import TextSet, read_aligned
 from regard.training import evaluation_mode
 from regard.translator import Translator
 

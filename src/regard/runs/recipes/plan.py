@@ -24,14 +24,14 @@ class Plan:
         tables: the keys that somebody gave.
         given: the same as a recipe, without regard to the corpus.
         data: where relative paths start.
-        name: of the run, if its folder is not named.
+        out: the folder of the run.
         where: the name of the recipe, for messages.
     """
 
     tables: Tables
     given: Recipe
     data: Path
-    name: str
+    out: Path
     where: str
 
     def corpora(self) -> list[CorpusFiles]:
@@ -83,6 +83,7 @@ def plan(
     target: str | Path | None = None,
     pairs: str | Path | None = None,
     valid: Sequence[str | Path] = (),
+    out: str | Path | None = None,
     data: str | Path | None = None,
     preset: str | None = None,
     updates: int | None = None,
@@ -99,13 +100,14 @@ def plan(
         target: file of target lines.
         pairs: instead of the two: a file of pairs.
         valid: validation files: source and target, or one of pairs.
+        out: the folder of the run; left out, one named after the recipe or the files, in ``runs``.
         data: the folder where relative paths start; left out, that of the recipe file, else the current one.
         preset: of the model.
         updates: when to stop.
         epochs: when to stop.
         minutes: when to stop.
         seed: of everything random.
-        init: a model folder to start from.
+        init: a model folder to start from; not needed by a run that has begun, which has all of it.
 
     Raises:
         RecipeError: the file, or a key or value, cannot be used.
@@ -137,15 +139,17 @@ def plan(
         if flags:
             tables[section] = {**kept, **flags}
     given = check(tables, where)
-    if given.training.init is not None:
-        from regard.runs.training.inherit import inherit_tables  # needs torch, which a recipe otherwise does not
+    out = Path(out or Path("runs") / _name(recipe, source, target, pairs))
+    if given.training.init is not None:  # what follows needs torch, which a recipe otherwise does not
+        from regard.runs.training.folder import RunFolder
+        from regard.runs.training.inherit import inherit_tables
 
-        tables = inherit_tables(tables, given)
+        tables = inherit_tables(tables, given, RunFolder(out))
         given = check(tables, where)
     folder = Path(data) if data is not None else Path(recipe).parent if recipe is not None else Path()
     if not folder.is_dir():
         raise FolderError(f"there is no data folder {folder}")
-    return Plan(tables, given, folder, _name(recipe, source, target, pairs), where)
+    return Plan(tables, given, folder, out, where)
 
 
 def _outputs_in_words(nbest: int | None) -> str:

@@ -25,6 +25,7 @@ from regard.errors import RecipeError, nearest
 from regard.evaluation import EvaluationOptions
 from regard.generation import SearchOptions
 from regard.models import TransformerSpec, preset, spec_from_dict, spec_to_dict
+from regard.runs.recipes.kind import is_of_signals
 from regard.runs.recipes.mistakes import validated
 from regard.runs.recipes.toml import write_toml
 from regard.training import TrainingOptions
@@ -260,7 +261,7 @@ def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
     Raises:
         RecipeError: every mistake, each with its key and the nearest valid name.
     """
-    if isinstance(data := tables.get("data"), Mapping) and data.get("kind") == "signals":
+    if is_of_signals(tables):
         raise RecipeError(f"{where}: this recipe is of signals and not of text; the command `regard train` runs it")
     tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
     training = tables.get("training")

@@ -16,12 +16,13 @@ from regard.inspection.drawings import draw_ledger
 from regard.protocols import PAD
 from regard.runs.recipes.plan import Plan
 from regard.runs.recipes.recipe import dump
+from regard.runs.saying import Say
 from regard.runs.training.doubts import doubts
-from regard.runs.training.prepare import Prepared, Say
+from regard.runs.training.prepare import Prepared
 from regard.runs.training.rehearsal import Rehearsal, rehearsal
 from regard.training.step import Updater
 
-_TIMED = 5  # updates, after one that warms up
+_WARM_UP, _TIMED = 2, 9  # updates
 _SHOWN = 10  # examples
 
 
@@ -35,14 +36,30 @@ def dry_run(asked: Plan, *, device: str = "auto", say: Say) -> Iterator[str]:
     """
     with rehearsal(asked, device, say) as setting:
         yield f"# The recipe in effect\n\n{dump(setting.recipe)}"
-        batches = list(islice(setting.batches(), (1 + _TIMED) * setting.recipe.training.accumulate))
-        costs = ledger(setting.objective, max(batches, key=lambda batch: batch.target_out.numel()))
-        yield f"# The model\n\n{draw_ledger(costs, depth=2)}\n"
+        batches = list(islice(setting.batches(), (_WARM_UP + _TIMED) * setting.recipe.training.accumulate))
+        largest = max(batches, key=lambda batch: batch.target_out.numel())
+        costs = ledger(setting.objective, largest)
+        yield f"# The model\n\n{draw_ledger(costs, depth=2)}\n\n{_measured_on(largest)}\n{_vocabularies(setting)}\n"
         yield f"# What it takes\n\n{_memory(costs)}"
         yield f"{_time(setting, batches)}\n"
         yield f"# Examples, as the model sees them\n\n{_examples(setting.prepared)}"
         found = doubts(setting.prepared)
         yield "# Warnings\n\n" + ("\n".join(f"- {doubt}" for doubt in found) or "none")
+
+
+def _measured_on(batch: PairBatch) -> str:
+    (rows, sources), targets = batch.source.shape, batch.target_out.shape[1]
+    return (
+        f"FLOPs (2 for a multiplication with its addition) and bytes kept are of one forward of a batch of {rows:,} "
+        f"pairs, {sources:,} source and {targets:,} target tokens long; a backward takes twice as many FLOPs"
+    )
+
+
+def _vocabularies(setting: Rehearsal) -> str:
+    source, target = setting.prepared.source_tokenizer, setting.prepared.target_tokenizer
+    if source is target:
+        return f"vocabulary: {len(source):,} entries, of both sides"
+    return f"vocabulary: {len(source):,} source entries, {len(target):,} target entries"
 
 
 def _memory(costs: Ledger) -> str:
@@ -73,17 +90,19 @@ def _time(setting: Rehearsal, batches: Sequence[PairBatch]) -> str:
     updater = Updater(setting.objective, options)
     setting.objective.train()
     seconds, tokens = [], []
-    for number in range(1 + _TIMED):
+    for number in range(_WARM_UP + _TIMED):
         group = batches[number * options.accumulate : (number + 1) * options.accumulate]
         began = time.perf_counter()
         done = updater(group, number=number + 1, rate=options.learning_rate / 1000)
         seconds.append(time.perf_counter() - began)
         tokens.append(done.tokens)
-    one = statistics.median(seconds[1:])
-    speed = sum(tokens[1:]) / sum(seconds[1:])
+    # updates are of unequal size, and one that is disturbed says nothing of the others
+    speed = statistics.median(now / took for now, took in zip(tokens[_WARM_UP:], seconds[_WARM_UP:], strict=True))
+    one = statistics.mean(tokens[_WARM_UP:]) / speed
     each = setting.prepared.batches.num_batches(0) / options.accumulate
     told = (
-        f"time: {one:.2g} s an update ({speed:,.0f} target tokens/s; {_TIMED} were timed), {each:,.0f} updates an epoch"
+        f"time: {one:.2g} s an update ({speed:,.0f} target tokens/s, the median of {_TIMED} updates), "
+        f"{each:,.0f} updates an epoch"
     )
     ends = {
         "updates": options.updates,

@@ -9,7 +9,7 @@ from regard.training import Outcome, TrainingOptions
 from regard.training.verdict import Curve, verdict
 
 _FEW_EPOCHS = 3
-_LEAST_OUTPUTS = 10
+_LEAST_OUTPUTS, _ENOUGH_OUTPUTS = 3, 10
 
 
 def ending(outcome: Outcome, options: TrainingOptions) -> str:
@@ -50,11 +50,11 @@ def worth(curve: Curve, corpus_tokens: int, outputs: Sequence[str]) -> Iterator[
 
 
 def _same(outputs: Sequence[str]) -> str:
-    """Say so if most outputs are empty, or are one and the same."""
+    """Say so if most outputs, or all of a few, are empty or are one and the same."""
     if len(outputs) < _LEAST_OUTPUTS:
         return ""
     output, times = Counter(outputs).most_common(1)[0]
-    if times <= len(outputs) / 2:
+    if times <= len(outputs) / 2 or (len(outputs) < _ENOUGH_OUTPUTS and times < len(outputs)):
         return ""
     same = "empty" if not output.strip() else f"the same, {output[:40]!r}"
     return f"{times:,} of its {len(outputs):,} validation outputs are {same}"

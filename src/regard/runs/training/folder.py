@@ -19,9 +19,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from regard.bundle import MODEL, read_tokenizers, refuse_to_replace, tokenizers_config, tokenizers_files
+from regard.bundle import read_tokenizers, refuse_to_replace, tokenizers_config, tokenizers_files
 from regard.data import TextTokenizer
 from regard.errors import FolderError
+from regard.folders import MODEL
 from regard.runs.recipes.recipe import Corpus, Recipe, Tables, check, read_tables, to_tables
 from regard.runs.recipes.signal_recipe import check_signals, is_of_signals
 from regard.runs.recipes.toml import write_toml

@@ -19,7 +19,8 @@ from regard.data.tokenizers.options import Kind
 from regard.errors import RecipeError
 from regard.models import Transformer, TransformerSpec, spec_to_dict
 from regard.protocols import SPECIALS
-from regard.runs.recipes.recipe import ModelChoice, Recipe, Tables
+from regard.runs.recipes.recipe import ModelChoice, Recipe, Tables, to_tables
+from regard.runs.training.folder import RunFolder
 from regard.training import load_tensors
 
 _FREE = {"preset", "dropout", "max_len"}
@@ -28,8 +29,13 @@ _OF_SOURCE = ("source_embedding.vectors.table.weight",)
 _OF_TARGET = ("target_embedding.vectors.table.weight", "output.weight", "output.bias")
 
 
-def inherit_tables(tables: Tables, given: Recipe) -> Tables:
+def inherit_tables(tables: Tables, given: Recipe, folder: RunFolder) -> Tables:
     """Return the tables of a recipe with what it takes over from the model folder that ``training.init`` names.
+
+    Args:
+        tables: the keys that somebody gave.
+        given: the same as a recipe.
+        folder: of the run; one that has begun from the same model folder has taken all over, and asks it no more.
 
     Raises:
         FolderError: there is no such folder.
@@ -38,6 +44,9 @@ def inherit_tables(tables: Tables, given: Recipe) -> Tables:
     init = given.training.init
     if init is None:
         return tables
+    begun = to_tables(folder.read_recipe()) if folder.started else {}
+    if begun.get("training", {}).get("init") == init:
+        return {**tables, **{name: begun[name] | tables.get(name, {}) for name in ("model", "tokenizer")}}
     about = describe_bundle(init)
     model, tokenizer = dict(tables.get("model", {})), dict(tables.get("tokenizer", {}))
     _refuse_another_model(init, about.spec, given.model)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from regard.bundle import describe_bundle
 from regard.data import (
-    CorpusFiles,
     EncodedCorpus,
     FilterOptions,
-    Pair,
     RawCorpus,
     TextTokenizer,
     TokenBatches,
@@ -22,55 +17,12 @@ from regard.data import (
     encode_corpus,
     hold_out,
     open_raw,
-    read_lines,
 )
-from regard.errors import DataError
-from regard.runs.recipes.recipe import DataOptions, Recipe, in_folder, listed
+from regard.runs.recipes.recipe import Recipe, in_folder
+from regard.runs.saying import Say
+from regard.runs.text_set import TextSet, read_set, set_files
 from regard.runs.training.folder import RunFolder
 from regard.training.distributed import ALONE, Ranks
-
-Say = Callable[[str], None]
-"""Tells the user something, outside of the results."""
-
-
-def say_on_stderr(sentence: str) -> None:
-    """Print a sentence where results do not go."""
-    print(sentence, file=sys.stderr, flush=True)
-
-
-def say_nothing(sentence: str) -> None:
-    """Keep quiet."""
-
-
-@dataclass(frozen=True)
-class TextSet:
-    """Lines to translate, and what each may become.
-
-    Attributes:
-        sources: one line each.
-        references: the right answers to each, one or several.
-        tags: what stands before each source, or ``""``.
-    """
-
-    sources: Sequence[str]
-    references: Sequence[Sequence[str]]
-    tags: Sequence[str]
-
-    def first(self, limit: int) -> TextSet:
-        """Return the first ``limit`` lines."""
-        return TextSet(self.sources[:limit], self.references[:limit], self.tags[:limit])
-
-    @classmethod
-    def of(cls, pairs: Iterator[Pair], *, several_answers: bool) -> TextSet:
-        """Collect pairs; with ``several_answers`` those of one source (and tag) are answers to one line."""
-        answers: dict[tuple[str, str, int], dict[str, None]] = {}
-        for row, pair in enumerate(pairs):
-            answers.setdefault((pair.source, pair.tag, 0 if several_answers else row), {})[pair.target] = None
-        return cls(
-            [source for source, _, _ in answers],
-            [tuple(targets) for targets in answers.values()],
-            [tag for _, tag, _ in answers],
-        )
 
 
 @dataclass(frozen=True)
@@ -159,48 +111,6 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
         corpus,
         valid,
     )
-
-
-def set_files(options: DataOptions, name: Literal["valid", "test"], data: Path) -> CorpusFiles | None:
-    """Return where the pairs of the validation or test set are, with the first reference; None if not given."""
-    source, targets, pairs = (getattr(options, f"{name}_{side}") for side in ("source", "target", "pairs"))
-    if pairs is not None:
-        files = CorpusFiles(in_folder(data, pairs))
-        return replace(files, columns=options.columns) if files.format == "tsv" else files
-    if source is not None:
-        return CorpusFiles(in_folder(data, source), in_folder(data, listed(targets)[0]))
-    return None
-
-
-def read_set(options: DataOptions, name: Literal["valid", "test"], data: Path) -> TextSet:
-    """Read the validation or test set.
-
-    Raises:
-        DataError: a file cannot be used, or files have unequal lengths.
-    """
-    files = set_files(options, name, data)
-    if files is None:
-        raise DataError(
-            f"the recipe names no {name} files: {name}_source and {name}_target, or {name}_pairs, in [data]"
-        )
-    if files.target is None or options.several_answers:
-        return TextSet.of(files.read(), several_answers=options.several_answers)
-    return read_aligned(files.source, [in_folder(data, path) for path in listed(getattr(options, f"{name}_target"))])
-
-
-def read_aligned(source: str, references: Sequence[str]) -> TextSet:
-    """Read source lines and one or more files of references, all aligned line by line.
-
-    Raises:
-        DataError: a file cannot be used, or their numbers of lines differ.
-    """
-    paths = [source, *references]
-    columns = [list(read_lines(path)) for path in paths]
-    if len({len(column) for column in columns}) > 1:
-        counts = ", ".join(f"{path} has {len(column):,}" for path, column in zip(paths, columns, strict=True))
-        raise DataError(f"the files have unequal numbers of lines: {counts}; line i of each must belong together")
-    sources, *answers = columns
-    return TextSet(sources, list(zip(*answers, strict=True)), [""] * len(sources))
 
 
 def _own(data: Path, vocabulary: str | None) -> str | None:

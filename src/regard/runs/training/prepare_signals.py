@@ -15,7 +15,7 @@ from regard.protocols import BatchSource
 from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_plan import SignalPlan
 from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe
-from regard.runs.training.prepare import Say
+from regard.runs.saying import Say
 from regard.signals.batches import GeneratedBatches, SignalBatch, SignalBatches
 from regard.signals.cases import Array, Cases, Indices, as_cases
 from regard.signals.fitting import hold_out

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.errors import InputError
 from regard.inspection.figures import range_curve
 from regard.runs.recipes.plan import Plan
-from regard.runs.training.prepare import Say
+from regard.runs.saying import Say
 from regard.runs.training.rehearsal import rehearsal
+from regard.runs.translating.output import write_result
 from regard.training.rate_range import HIGHEST, LOWEST, UPDATES, RatePoint, rate_range, suggested_rate
 
 _ROWS = 25
@@ -28,6 +30,8 @@ def rate_test(asked: Plan, *, picture: str | Path | None = None, device: str = "
         InputError: a picture is wanted in a format that there is not.
         MissingExtraError: a picture is wanted, and matplotlib is not installed.
     """
+    if picture is not None:
+        _picture([RatePoint(LOWEST, 1.0)], None, picture)  # better refused now than after the test
     with rehearsal(asked, device, say) as setting:
         say(f"trying {UPDATES} rates, from {LOWEST:g} to {HIGHEST:g} …")
         points = rate_range(setting.objective, setting.batches(), setting.recipe.training)
@@ -41,15 +45,17 @@ def rate_test(asked: Plan, *, picture: str | Path | None = None, device: str = "
         given = setting.recipe.training.learning_rate
         yield f"suggested: learning_rate = {suggested:.1e}, the highest of a schedule; the recipe has {given:.1e}"
     if picture is not None:
-        _draw(points, suggested, picture)
+        write_result(picture, _picture(points, suggested, picture))
 
 
-def _draw(points: Sequence[RatePoint], suggested: float | None, picture: str | Path) -> None:
+def _picture(points: Sequence[RatePoint], suggested: float | None, path: str | Path) -> bytes:
     drawn = range_curve([point.rate for point in points], [point.loss for point in points], suggested)
+    file = io.BytesIO()
     try:
-        drawn.savefig(picture)
+        drawn.savefig(file, format=Path(path).suffix.removeprefix(".") or "png")
     except ValueError:  # what matplotlib says to an ending that it does not know
-        raise InputError(f"{picture}: not a kind of picture that can be drawn; name a .png, .svg or .pdf") from None
+        raise InputError(f"{path}: not a kind of picture that can be drawn; name a .png, .svg or .pdf") from None
+    return file.getvalue()
 
 
 def _row(point: RatePoint) -> str:

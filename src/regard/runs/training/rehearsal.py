@@ -11,13 +11,14 @@ from tempfile import TemporaryDirectory
 import torch
 
 from regard.data import PairBatch, open_raw
-from regard.models import Transformer, build
+from regard.models import build
 from regard.runs.device import best_device
 from regard.runs.recipes.plan import Plan
 from regard.runs.recipes.recipe import Recipe
+from regard.runs.saying import Say
 from regard.runs.training.folder import RunFolder
 from regard.runs.training.inherit import inherit_weights
-from regard.runs.training.prepare import Prepared, Say, prepare
+from regard.runs.training.prepare import Prepared, prepare
 from regard.training import Seq2SeqObjective
 from regard.training.freeze import freeze
 
@@ -29,13 +30,11 @@ class Rehearsal:
     Attributes:
         recipe: with every key in effect.
         prepared: text, tokenizers and batches.
-        model: with the weights that it begins with.
-        objective: the model and its loss.
+        objective: the model, with the weights that it begins with, and its loss.
     """
 
     recipe: Recipe
     prepared: Prepared
-    model: Transformer
     objective: Seq2SeqObjective
 
     def batches(self) -> Iterator[PairBatch]:
@@ -64,4 +63,4 @@ def rehearsal(asked: Plan, device: str, say: Say) -> Iterator[Rehearsal]:
         if recipe.training.init is not None:
             say(inherit_weights(model, *tokenizers, recipe.training.init))
         freeze(model, recipe.training.freeze)
-        yield Rehearsal(recipe, prepared, model, Seq2SeqObjective(model, recipe.training.label_smoothing))
+        yield Rehearsal(recipe, prepared, Seq2SeqObjective(model, recipe.training.label_smoothing))

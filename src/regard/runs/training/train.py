@@ -13,13 +13,14 @@ from regard.models import build, spec_to_dict
 from regard.protocols import Observer
 from regard.runs.device import best_device
 from regard.runs.recipes.defaults import Extent
-from regard.runs.recipes.plan import plan
+from regard.runs.recipes.plan import Plan, plan
+from regard.runs.saying import say_nothing, say_on_stderr
 from regard.runs.training.doubts import doubts
 from regard.runs.training.ending import ending, worth
 from regard.runs.training.export import export_as_asked
 from regard.runs.training.folder import RunFolder
 from regard.runs.training.inherit import inherit_weights
-from regard.runs.training.prepare import prepare, say_nothing, say_on_stderr
+from regard.runs.training.prepare import prepare
 from regard.runs.training.validation import Validation
 from regard.training import Seq2SeqObjective
 from regard.training import train as train_module
@@ -86,6 +87,7 @@ def train(
         target=target,
         pairs=pairs,
         valid=valid,
+        out=out,
         data=data,
         preset=preset,
         updates=updates,
@@ -94,8 +96,20 @@ def train(
         seed=seed,
         init=init,
     )
+    return train_planned(asked, device=device, quiet=quiet, tensorboard=tensorboard, observers=observers)
+
+
+def train_planned(
+    asked: Plan,
+    *,
+    device: str = "auto",
+    quiet: bool = False,
+    tensorboard: bool = False,
+    observers: Sequence[Observer] = (),
+) -> Translator:
+    """Do what `train` does, for a recipe that is put together already."""
     asked.corpora()  # nothing is written for a recipe without text
-    folder = RunFolder(out or Path("runs") / asked.name)
+    folder = RunFolder(asked.out)
     chosen = best_device(device)
     with joined(chosen) as ranks:
         say = say_nothing if quiet or not ranks.is_first else say_on_stderr

@@ -15,10 +15,10 @@ from regard.protocols import Observer
 from regard.runs.device import best_device
 from regard.runs.recipes.signal_plan import plan_signals
 from regard.runs.recipes.signal_recipe import signal_tables
+from regard.runs.saying import say_nothing, say_on_stderr
 from regard.runs.training.ending import ending
 from regard.runs.training.export import export_as_asked
 from regard.runs.training.folder import RunFolder
-from regard.runs.training.prepare import say_nothing, say_on_stderr
 from regard.runs.training.prepare_signals import prepare_signals
 from regard.signals.classifier import SignalClassifier
 from regard.signals.fitting import fit, weights_of_classes

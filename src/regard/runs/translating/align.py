@@ -8,7 +8,8 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.runs.looking.heads import alignment
 from regard.runs.looking.look import attentions_of_pair
-from regard.runs.training.prepare import Say, read_aligned
+from regard.runs.saying import Say
+from regard.runs.text_set import read_aligned
 from regard.translator import Translator
 
 

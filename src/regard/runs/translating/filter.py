@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from regard.errors import InputError
+from regard.errors import InputError, located
 from regard.generation import Bias, Suppress
 from regard.generation.controls import Control
 from regard.runs.translating.forms import FormName, as_fairseq, as_jsonl, as_nbest, as_text
@@ -14,6 +14,7 @@ from regard.runs.translating.requests import Asked, from_json
 from regard.runs.translating.tally import Tally
 from regard.runs.translating.wishes import Wishes
 from regard.translation import Attended, Glossary, Paragraph, Request, Translation, read_glossary, split_paragraph
+from regard.translation.constraints import written_ids
 from regard.translation.result import in_a_row
 from regard.translation.sentences import check_language
 from regard.translator import Translator, load_together
@@ -79,6 +80,8 @@ class FilterOptions:
                     raise InputError(f"{flag} speaks of one sentence; it cannot be combined with --paragraphs")
         if self.dictionary is not None and not self.replace_unknown:
             raise InputError("a dictionary is for --replace-unknown; give both")
+        if not all(phrase.strip() for phrase in self.forbid):
+            raise InputError("--forbid: a phrase must have at least one letter, but one is empty")
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,11 @@ class Filter:
         self._glossary = Glossary({}) if options.glossary is None else read_glossary(options.glossary)
         dictionary = {} if options.dictionary is None else read_glossary(options.dictionary).terms
         self._translator = load_together(options.models, device, weights=options.weights, average=options.average)
+        for term, phrase in self._glossary.terms.items():
+            with located(self._glossary.places[term]):
+                written_ids(phrase, "phrase", self._translator.target_tokenizer)
+        if options.tag:
+            self._translator.source_tokenizer.tag_id(options.tag)
         self._search = options.wishes.over(self._translator.search)
         self._attended = Attended(options.align, options.threshold, dictionary if options.replace_unknown else None)
         self._controls = _controls(options, self._translator)
@@ -125,11 +133,14 @@ class Filter:
         )
         written: list[str] = []
         tally = Tally()
+        before: tuple[str, Translation] | None = None
         for one, (paragraph, requests) in zip(asked, parts, strict=True):
             lists = [next(found)[: self._shown] for _ in requests]
             best = lists[0] if paragraph is None else [in_a_row([part[0] for part in lists], paragraph.joined)]
             written += self._written(one, best)
-            tally += Tally.of(one.request.text, best[0], replaced=self._options.replace_unknown)
+            tally += Tally.of(one.request.text, best[0], replaced=self._options.replace_unknown, before=before)
+            if one.request.text.strip():
+                before = one.request.text, best[0]
         return Done(written, tally)
 
     def _asked(self, line: str, number: int, where: str) -> Asked:
@@ -148,7 +159,9 @@ class Filter:
             terms = self._glossary.constraints(request.text)
             return None, [replace(request, constraints=tuple(dict.fromkeys([*request.constraints, *terms])))]
         if request.constraints:
-            raise InputError("`constraints` are of one sentence; they cannot be combined with --paragraphs")
+            raise InputError(
+                f"{request.where}: `constraints` are of one sentence; they cannot be combined with --paragraphs"
+            )
         paragraph = split_paragraph(request.text, self._options.paragraphs)
         return paragraph, [
             replace(

@@ -48,7 +48,7 @@ def write_result(path: str | Path, data: bytes) -> None:
 
 
 def refuse_output(output: Path | None, inputs: Sequence[str | Path | None]) -> None:
-    """Refuse, before anything is loaded, an output that is read as well, is part of a model, or has no folder.
+    """Refuse, before anything is loaded, an output that is read as well, is part of a model, or has no place to be.
 
     Args:
         output: a file to be written; None and ``-`` are stdout.
@@ -61,6 +61,8 @@ def refuse_output(output: Path | None, inputs: Sequence[str | Path | None]) -> N
         return
     if output.is_dir() or not output.absolute().parent.is_dir():
         raise InputError(f"{output}: cannot be written; name a file in a folder that exists")
+    if not os.access(output if output.exists() else output.absolute().parent, os.W_OK):
+        raise InputError(f"{output}: cannot be written; you have not the right to")
     if (output.resolve().parent / MANIFEST).is_file():
         raise InputError(f"{output.parent} is the folder of a model or a checkpoint; write to another one")
     for path in inputs:

@@ -66,13 +66,16 @@ def from_json(line: str, where: str) -> Asked:
             raise DataError(f"{where}: `{key}` is unknown; did you mean {close[0]!r}?")
     if "text" not in known:
         raise DataError(f"{where}: `text` is missing")
-    return Asked(Request(**known), {key: value for key, value in record.items() if key not in _NAMES})
+    return Asked(Request(**known, where=where), {key: value for key, value in record.items() if key not in _NAMES})
 
 
 def _texts(value: object, key: str, where: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise DataError(f"{where}: `{key}` must be a list of texts, but is {json.dumps(value)[:40]}")
-    return tuple(_text(item, key, where) for item in value)
+    texts = tuple(_text(item, key, where) for item in value)
+    if not all(text.strip() for text in texts):
+        raise DataError(f"{where}: a phrase in `{key}` is empty")
+    return texts
 
 
 def _text(value: object, key: str, where: str) -> str:

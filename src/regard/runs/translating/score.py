@@ -13,7 +13,7 @@ from typing import Any
 from regard.data import CorpusFiles, read_lines, read_parallel
 from regard.errors import DataError
 from regard.runs.device import best_device
-from regard.runs.training.prepare import Say, say_on_stderr
+from regard.runs.saying import Say, say_on_stderr
 from regard.runs.translating.output import printer, refuse_output
 from regard.runs.translating.requests import from_json
 from regard.runs.translating.wishes import Wishes
@@ -72,11 +72,12 @@ class Outputs:
                 yield from _translations(line, f"{self.translations}:{number}", tag)
             return
         if self.source is not None and self.target is not None:
-            pairs = read_parallel(self.source, self.target)
+            pairs, path = read_parallel(self.source, self.target), str(self.target)
         else:
-            pairs = CorpusFiles(str(self.pairs)).read()
-        for pair in pairs:
-            yield Pair(Request(pair.source, pair.tag or tag), pair.target)
+            pairs, path = CorpusFiles(str(self.pairs)).read(), str(self.pairs)
+        name = "standard input" if path == "-" else path
+        for number, pair in enumerate(pairs, 1):
+            yield Pair(Request(pair.source, pair.tag or tag, where=f"{name}:{number}"), pair.target)
 
 
 def score(
@@ -112,6 +113,8 @@ def score(
     refuse_output(output, [outputs.source, outputs.target, outputs.pairs, outputs.translations])
     with telling(f"loading {' '.join(map(str, models))}", say):
         translator = load_together(models, best_device(device))
+    if tag:
+        translator.source_tokenizer.tag_id(tag)
     search = (wishes or Wishes()).over(translator.search)
     total, count = 0.0, 0
     pairs = outputs.read(tag)
@@ -140,7 +143,7 @@ def score(
 
 def _translations(line: str, where: str, tag: str) -> Iterator[Pair]:
     asked = from_json(line, where)
-    request = Request(asked.request.text, asked.request.tag or tag)
+    request = Request(asked.request.text, asked.request.tag or tag, where=where)
     for found in asked.others.get("nbest") or [asked.others]:
         target = found.get("ids", found.get("translation")) if isinstance(found, dict) else None
         if isinstance(target, str) or (isinstance(target, list) and all(type(i) is int for i in target)):

@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 
 from regard.translation import Translation
 
+_FEW = 3  # lines, below which one output for all is no sign of anything
+_NEARLY_ALL = 0.9
+
 
 @dataclass(frozen=True)
 class Tally:
@@ -20,6 +23,7 @@ class Tally:
         unfinished: whose output was cut at the longest length allowed.
         unknown: whose output lacks what the model could not name.
         missing: whose output lacks a phrase that was asked for.
+        same: whose output is that of the line before, which is another line.
     """
 
     lines: int = 0
@@ -29,10 +33,20 @@ class Tally:
     unfinished: int = 0
     unknown: int = 0
     missing: int = 0
+    same: int = 0
 
     @classmethod
-    def of(cls, text: str, best: Translation, *, replaced: bool) -> Tally:
-        """Return the counts of one line and its best output, whose unknown words may have been replaced."""
+    def of(
+        cls, text: str, best: Translation, *, replaced: bool, before: tuple[str, Translation] | None = None
+    ) -> Tally:
+        """Return the counts of one line and its best output.
+
+        Args:
+            text: the line.
+            best: its output.
+            replaced: unknown words of outputs are replaced.
+            before: the line with text before it, and its output.
+        """
         if not text.strip():
             return cls()
         return cls(
@@ -43,19 +57,23 @@ class Tally:
             not best.finished,
             best.unknown > 0 and not replaced,
             bool(best.missing),
+            before is not None and text != before[0] and best.text == before[1].text != "",
         )
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, count.name) + getattr(other, count.name) for count in fields(self)))
 
-    def emptiness(self, *, least: int = 1) -> str | None:
-        """Return a warning if most outputs are empty, out of ``least`` lines at least."""
-        if self.lines < least or 2 * self.empty <= self.lines:
+    def doubt(self, *, least: int = 1) -> str | None:
+        """Return a warning if of ``least`` lines or more most outputs are empty, or nearly all of three are one."""
+        if self.lines < least:
             return None
-        return (
-            f"most outputs are empty ({self.empty:,} of {self.lines:,}): "
-            "the model has perhaps not learned enough yet; train it longer"
-        )
+        if 2 * self.empty > self.lines:
+            found = f"most outputs are empty ({self.empty:,} of {self.lines:,})"
+        elif self.lines >= _FEW and self.same >= _NEARLY_ALL * (self.lines - 1):
+            found = f"one line after the other gets the same output ({self.lines:,} lines)"
+        else:
+            return None
+        return f"{found}: the model has perhaps not learned enough yet; train it longer"
 
     def sentences(self) -> Iterator[str]:
         """Yield what else is worth saying."""

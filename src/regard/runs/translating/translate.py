@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from regard.data import read_lines
 from regard.runs.device import best_device
-from regard.runs.training.prepare import Say, say_on_stderr
+from regard.runs.saying import Say, say_on_stderr
 from regard.runs.translating.filter import Done, Filter, FilterOptions
 from regard.runs.translating.output import Put, printer, refuse_output
 from regard.runs.translating.tally import Tally
@@ -19,7 +19,7 @@ _CHUNK_LINES, _CHUNK_CHARACTERS = 1024, 1 << 18
 """Lines that are sorted by length and translated together: enough to fill batches, little enough to keep in memory."""
 
 _CHUNK_OF_WORKER = 256
-_ENOUGH = 20  # lines after which most outputs being empty is no accident
+_ENOUGH = 20  # lines after which most outputs being empty, or the same, is no accident
 
 Pauses = Callable[[Callable[[], None]], AbstractContextManager[None]]
 """Within ``pauses(f)`` f is called before each wait for more input."""
@@ -139,8 +139,8 @@ class _Stream:
         self.warn(least=_ENOUGH)
 
     def warn(self, *, least: int) -> None:
-        """Say once if most outputs are empty, out of ``least`` lines at least."""
-        warning = None if self._warned else self.tally.emptiness(least=least)
+        """Say once if the outputs are those of a model that has learned nothing, out of ``least`` lines at least."""
+        warning = None if self._warned else self.tally.doubt(least=least)
         if warning:
             self._warned = True
             self._say(warning)

@@ -167,6 +167,7 @@ def test_options_out_of_range_are_named() -> None:
     for arguments, key in [
         ({"vocab_size": 4}, "`vocab_size`"),
         ({"character_coverage": 0.0}, "`character_coverage`"),
+        ({"character_coverage": 0.97}, "`character_coverage` must be from 0.98 to 1"),
         ({"character_coverage": float("nan")}, "`character_coverage`"),
         ({"min_frequency": 0}, "`min_frequency`"),
         ({"max_training_lines": 0}, "`max_training_lines`"),

@@ -67,6 +67,21 @@ def test_a_model_beside_a_file(place: Path) -> None:
         evaluate(**words)  # type: ignore[arg-type]
 
 
+def test_outputs_need_references_and_no_source(place: Path) -> None:
+    found = evaluate(place / "half", references=[place / "reference"], metrics=["exact"], num_worst=20)
+    assert found.first["exact"] == 50.0
+    lines = list(found.lines())
+    assert "  output     x" in lines and not any("source" in line for line in lines)
+    told = json.loads(found.to_json())["worst"]
+    assert [line["number"] for line in told] == [*range(11, 21)] and "source" not in told[0]
+    with pytest.raises(InputError, match="model translates, so these references need their source"):
+        evaluate(place / "half", place / "model", references=[place / "reference"])
+    with pytest.raises(InputError, match="the source needs its reference"):
+        evaluate(place / "half", source=place / "source")
+    with pytest.raises(InputError, match="measured against references"):
+        evaluate(place / "half")
+
+
 def test_a_floor_for_bleu_ends_with_1(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["evaluate", "-s", str(place / "source"), "-r", str(place / "reference"), "--bleu-tokenize", "char"]
     assert run([*words, str(place / "perfect"), "--min-bleu", "90", "--metric", "exact"]) == 0

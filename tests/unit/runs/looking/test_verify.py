@@ -29,6 +29,16 @@ def three():
 def boom():
     raise ValueError("no weights here")
 
+def leave():
+    raise SystemExit("usage: me")
+
+class Leaving(torch.nn.Linear):
+    def forward(self, x):
+        raise SystemExit(3)
+
+def leaving():
+    return Leaving(3, 5)
+
 class Inner:
     model = made
 
@@ -46,6 +56,7 @@ class Leaky(torch.nn.Module):
 @pytest.fixture
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "standing_here.py").write_text(CODE)
+    (tmp_path / "leaving_at_once.py").write_text("raise SystemExit(5)")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "standing_here", raising=False)
 
@@ -64,6 +75,9 @@ def test_a_name_in_somebodys_code(code: None, name: str) -> None:
         ("standing_here:number", "neither a torch.nn.Module nor a function that makes one, but 3"),
         ("standing_here:three", "makes a int and not"),
         ("standing_here:boom", "cannot be called without arguments: ValueError: no weights here"),
+        ("standing_here:leave", "cannot be called without arguments: SystemExit: usage: me"),
+        ("standing_here:leaving", "ends the program when it is called: SystemExit: 3"),
+        ("leaving_at_once:x", "leaving_at_once cannot be imported: SystemExit: 5"),
         ("standing_here:nothing", "has no 'nothing'"),
         ("no_such_code:x", "no_such_code cannot be imported: ModuleNotFoundError"),
         (":x", "cannot be imported"),

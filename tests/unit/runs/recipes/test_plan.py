@@ -40,7 +40,7 @@ def test_another_corpus_takes_the_place_of_the_recipes(tmp_path: Path) -> None:
     ],
 )
 def test_a_run_is_named_after_its_files(paths: dict[str, str], name: str) -> None:
-    assert plan(**paths).name == name
+    assert plan(**paths).out == Path("runs") / name
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:

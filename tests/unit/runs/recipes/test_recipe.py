@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -152,3 +153,45 @@ def test_every_field_of_a_spec_can_be_a_key() -> None:
         if not item.name.endswith("_vocab") and item.name not in ("positions", "dropout"):
             tables = {"model": {item.name: getattr(spec, item.name)}}
             assert check(tomllib.loads(write_toml(to_tables(check(tables))))).model.spec(8, 8) == spec
+
+
+ENDLESS = [
+    ("data", "temperature"),
+    ("data", "filters.max_ratio"),
+    ("data", "noise.source_word_dropout"),
+    ("data", "noise.target_sampling"),
+    ("data", "corpora.weight"),
+    ("tokenizer", "character_coverage"),
+    ("model", "dropout"),
+    ("model", "positions.base"),
+    ("training", "minutes"),
+    ("training", "learning_rate"),
+    ("training", "eps"),
+    ("training", "weight_decay"),
+    ("training", "clip_norm"),
+    ("training", "label_smoothing"),
+    ("training", "ema"),
+    ("generation", "length_penalty"),
+    ("generation", "max_length_ratio"),
+    ("generation", "min_length_ratio"),
+    ("generation", "word_reward"),
+    ("generation", "coverage_penalty"),
+    ("generation", "diversity"),
+    ("generation", "repetition_penalty"),
+    ("generation", "sampling.temperature"),
+    ("generation", "sampling.top_p"),
+    ("generation", "sampling.min_p"),
+]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(("section", "key"), ENDLESS)
+def test_what_is_no_number_or_has_no_end_is_refused_by_its_key(section: str, key: str, number: float) -> None:
+    *table, name = key.split(".")
+    value: object = {name: number}
+    for part in reversed(table):
+        value = {part: [{"pairs": "x.tsv", name: number}] if part == "corpora" else value}
+    if table == ["positions"]:
+        value = {"positions": {"kind": "rotary", "base": number}}
+    with pytest.raises(RecipeError, match=name):
+        check({section: value})  # type: ignore[dict-item]

@@ -9,9 +9,10 @@ import pytest
 
 from regard.data import open_raw
 from regard.runs.recipes.plan import plan
+from regard.runs.saying import say_nothing
 from regard.runs.training.doubts import doubts
 from regard.runs.training.folder import RunFolder
-from regard.runs.training.prepare import prepare, say_nothing
+from regard.runs.training.prepare import prepare
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 

@@ -45,7 +45,9 @@ def falling(updates: int = 40) -> Curve:
         (1000, ["", "", " "] * 4 + ["x"], ["8 of its 13 validation outputs are empty"]),
         (1000, ["a man"] * 7 + list("abcdef"), ["7 of its 13 validation outputs are the same, 'a man'"]),
         (1000, ["a man"] * 6 + list("abcdefg"), []),
-        (1000, ["a man"] * 9, []),  # too few lines to say so
+        (1000, ["a man"] * 9, ["9 of its 9 validation outputs are the same, 'a man'"]),
+        (1000, ["a man"] * 8 + ["b"], []),  # too few lines to say so
+        (1000, ["a man"] * 2, []),
         (4000, [""] * 10, ["it has seen the text only 1.0 times and 10 of its 10 validation outputs are empty"]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 import torch
@@ -44,6 +45,23 @@ def test_shape_vocabulary_and_weights_are_taken_over(place: Path, capsys: pytest
     train(place / "recipe.toml", out=place / "new", init="old", updates=4)
     told = capsys.readouterr().err
     assert "going on after update 3" in told and "starting from" not in told
+
+
+@pytest.mark.parametrize("vocabulary", ["keep", "map"])
+def test_a_run_that_has_begun_needs_the_older_model_no_more(place: Path, vocabulary: str) -> None:
+    write_bundle(place / "old")
+    recipe = recipe_with('init = "old"', f'init_vocabulary = "{vocabulary}"') + '[tokenizer]\nkind = "char"\n'
+    (place / "recipe.toml").write_text(recipe)
+    train(place / "recipe.toml", out=place / "new", quiet=True)
+    rmtree(place / "old")
+    before = (place / "new" / "recipe.toml").read_text()
+    train(place / "recipe.toml", out=place / "new", updates=4, quiet=True)
+    assert (place / "new" / "recipe.toml").read_text() == before.replace("updates = 3", "updates = 4")
+    with pytest.raises(FolderError, match=r"was started with another recipe: .*model\.d_ff"):
+        (place / "recipe.toml").write_text(recipe_with('init = "old"', model="d_ff = 13"))
+        train(place / "recipe.toml", out=place / "new", quiet=True)
+    with pytest.raises(FolderError, match="there is no model folder old"):
+        train(place / "recipe.toml", out=place / "another", quiet=True)
 
 
 def test_dropout_may_differ_and_little_else(place: Path) -> None:

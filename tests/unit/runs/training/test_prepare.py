@@ -9,7 +9,7 @@ import pytest
 from regard.data import Pair
 from regard.errors import DataError
 from regard.runs.recipes.recipe import DataOptions
-from regard.runs.training.prepare import TextSet, read_aligned, read_set
+from regard.runs.text_set import TextSet, read_aligned, read_set
 
 
 def write(path: Path, *lines: str) -> str:

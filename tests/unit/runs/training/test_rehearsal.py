@@ -49,8 +49,11 @@ def test_a_dry_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"Seq2SeqObjective +[\d,]+ +[\d,]+", parts[1])
     assert re.search(r"memory: about [\d,]+ MB for an update \(weights 0, gradients 0, optimiser 0, kept", parts[2])
     assert re.search(
-        r"time: [\d.e-]+ s an update \([\d,]+ target tokens/s; 5 were timed\), \d+ updates an epoch", parts[2]
+        r"time: [\d.e-]+ s an update \([\d,]+ target tokens/s, the median of 9 updates\), \d+ updates an epoch",
+        parts[2],
     )
+    assert re.search(r"one forward of a batch of \d+ pairs, \d+ source and \d+ target tokens long", parts[1])
+    assert "\nvocabulary: 14 source entries, 14 target entries\n" in parts[1]
     assert "`updates` ends it after about 3 updates" in parts[2]
     source, target = "train.src", "train.tgt"
     last = [(place / name).read_text().split("\n") for name in (source, target)]
@@ -78,7 +81,12 @@ def test_a_range_test(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "recipe.toml", "--plot", "rates.svg"]) == 2
     assert run(["train", "recipe.toml", "--lr-range", "--plot", "rates.x", "-q"]) == 2
     told = capsys.readouterr()
-    assert "suggested" in told.out and "rates.x: not a kind of picture" in told.err
+    assert told.out == "" and "rates.x: not a kind of picture" in told.err, "told before the test"
+    for picture in ("nowhere/rates.svg", "train.src"):
+        source = ["--source", "train.src", "--target", "train.tgt"]
+        assert run(["train", "recipe.toml", *source, "--lr-range", "--plot", picture]) == 2
+        told = capsys.readouterr()
+        assert told.out == "" and told.err.startswith(f"regard: {picture}") and told.err.count("\n") == 1
 
 
 def test_a_failed_update_is_replayed(

@@ -41,3 +41,17 @@ def test_what_is_read_is_no_output(tmp_path: Path) -> None:
     (tmp_path / "cases.npz").write_bytes(b"1")
     with pytest.raises(InputError, match="is the input as well"):
         refuse_output(tmp_path / "cases.npz", [tmp_path / "cases.npz"])
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_without_the_right_to_write_nothing_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    place = tmp_path / "out"
+    if exists:
+        place.write_text("old")
+    asked: list[Path] = []
+    monkeypatch.setattr(os, "access", lambda path, mode: asked.append(path))  # None: no; the tests' user may be root
+    with pytest.raises(InputError, match="out: cannot be written; you have not the right to"):
+        refuse_output(place, [])
+    assert asked == [place if exists else tmp_path]

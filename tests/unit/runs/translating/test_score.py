@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, InputError
 from regard.runs.translating.filter import FilterOptions
 from regard.runs.translating.score import Outputs, score
 from regard.runs.translating.translate import translate
@@ -60,6 +60,23 @@ def test_tokens_add_up_to_their_line(model: str, tmp_path: Path, capsys: pytest.
     normalized = [float(line) for line in capsys.readouterr().out.split("\n")[:-1]]
     for figure, (total, *cells) in zip(normalized, rows, strict=True):  # Wu et al. with 0.6, by hand
         assert figure == pytest.approx(float(total) / ((5 + len(cells)) / 6) ** 0.6, abs=1e-5)
+
+
+def test_what_cannot_be_scored_is_told_with_its_place(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.runs.translating.score._CHUNK", 1)  # a place is that in the file, not in a chunk
+    (tmp_path / "s").write_text("1\n2\n")
+    (tmp_path / "t").write_text("1\n" + "2" * 40 + "\n")
+    (tmp_path / "x.jsonl").write_text('{"source": "1", "ids": [5]}\n{"source": "2", "ids": [5, 999]}\n')
+    for outputs, sentence in [
+        (Outputs(tmp_path / "s", tmp_path / "t"), "t:2: an output has 40 tokens, and the model writes 28"),
+        (Outputs(translations=tmp_path / "x.jsonl"), "x.jsonl:2: ids must be from 0 to"),
+    ]:
+        with pytest.raises(InputError, match=sentence):
+            score([model], outputs, output=tmp_path / "out", device="cpu")
+    with pytest.raises(InputError, match=r"^the vocabulary has no tag 'de'"):
+        score([model], Outputs(tmp_path / "s", tmp_path / "s"), tag="de", device="cpu")
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -118,6 +118,34 @@ def test_most_outputs_empty_is_said_once(model: str, tmp_path: Path, monkeypatch
     )
 
 
+def test_one_output_for_all_lines_is_said(model: str, tmp_path: Path) -> None:
+    always = FilterOptions((model,), wishes=QUICK, bias=(("b", 99.0),))
+    said = results(always, ["12", "345", "6"], tmp_path)[1]
+    assert sum("one line after the other gets the same output" in sentence for sentence in said) == 1
+
+
+def test_what_an_output_cannot_hold_is_told_with_its_place(model: str, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("1\t2\n\n3\tzz\n")
+    with pytest.raises(InputError, match=r"terms.tsv:3: the phrase 'zz' that an output must have holds what"):
+        results(FilterOptions((model,), glossary=str(tmp_path / "terms.tsv")), ["1"], tmp_path)
+    asks = FilterOptions((model,), wishes=QUICK, json_input=True)
+    for line, sentence in [
+        ('{"text": "1", "constraints": ["zz"]}', "the phrase 'zz' that an output must have holds what"),
+        ('{"text": "1", "constraints": [" "]}', "a phrase in `constraints` is empty"),
+        ('{"text": "1", "prefix": "zz"}', "the prefix 'zz' that an output must have holds what"),
+        ('{"text": "1", "tag": "de"}', "the vocabulary has no tag 'de'"),
+        ('{"text": "1", "avoid": [""]}', "a phrase in `avoid` is empty"),
+    ]:
+        with pytest.raises(InputError, match=f"in:2: {sentence}"):
+            results(asks, ['{"text": "2"}', line], tmp_path)
+    with pytest.raises(InputError, match="in:1: `constraints` are of one sentence"):
+        results(replace(asks, paragraphs="en"), ['{"text": "1", "constraints": ["2"]}'], tmp_path)
+    with pytest.raises(InputError, match=r"^the vocabulary has no tag 'de'"):
+        results(FilterOptions((model,), tag="de"), [], tmp_path)
+    with pytest.raises(InputError, match="--forbid: a phrase must have at least one letter"):
+        FilterOptions((model,), forbid=(" ",))
+
+
 # ---- whatever comes in -----------------------------------------------------------------------------------------------
 
 

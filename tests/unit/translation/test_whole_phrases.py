@@ -1,0 +1,65 @@
+"""Forced phrases: in every output as whole words, however its tokens spell them."""
+
+from __future__ import annotations
+
+import pytest
+
+from regard.data import CharTokenizer, train_exact, train_sentencepiece
+from regard.data.tokenizers.base import TextTokenizer
+from regard.generation import ForcedPhrases, SearchOptions, generate
+from regard.protocols import EOS
+from regard.translation.whole_phrases import WholePhrases
+from regard.translation.words import occurrences
+from unit.generation.toys import TableDecoder, padded, random_sources
+
+WORDS = "ab abc ba é éa b. a,b 水 水a"
+
+
+def subwords() -> TextTokenizer:
+    return train_sentencepiece([WORDS, "abc ab a b ."] * 7, vocab_size=300, exact_size=False).tokenizer
+
+
+def characters() -> TextTokenizer:
+    made = train_exact("char", ["ab .,é水"])
+    assert isinstance(made, CharTokenizer)
+    return made
+
+
+def outputs(tokenizer: TextTokenizer, phrase: str, seed: int, *, whole: bool) -> list[str]:
+    """Return what a random model answers that likes letters best, so that words go on and on."""
+    decoder = TableDecoder(vocab=len(tokenizer), seed=seed, spread=2.5)
+    decoder.table[:, [1]] = -99.0
+    decoder.table[:, [*tokenizer.encode(WORDS), EOS]] += 6.0
+    decoder.table[:, [i for i, spelled in enumerate(tokenizer.spellings) if spelled in (b"a", b"b", b"c")]] += 4.0
+    forced = {sentence: [tuple(tokenizer.encode(phrase))] for sentence in range(13)}
+    source, lengths = padded(random_sources(13, seed=seed))
+    found = generate(
+        decoder,
+        source,
+        lengths,
+        SearchOptions(beam=5, max_length=11, max_length_margin=11),
+        controls=[WholePhrases(tokenizer.spellings, forced)] if whole else [],
+        phrases=ForcedPhrases(forced),
+    )
+    return [tokenizer.decode(best.ids) for best, *_ in found if not best.missing]
+
+
+@pytest.mark.parametrize("tokenizer", [subwords(), characters()], ids=["subwords", "characters"])
+@pytest.mark.parametrize("phrase", ["ab", "é", "ba b"])
+def test_a_forced_phrase_is_whole_words(tokenizer: TextTokenizer, phrase: str) -> None:
+    for seed in range(3):
+        texts = outputs(tokenizer, phrase, seed, whole=True)
+        assert len(texts) >= 12  # the model's own end may come first now and then
+        assert all([*occurrences(phrase, text)] for text in texts), texts
+
+
+@pytest.mark.parametrize("tokenizer", [subwords(), characters()], ids=["subwords", "characters"])
+def test_without_the_control_it_may_be_a_part_of_one(tokenizer: TextTokenizer) -> None:
+    texts = [text for seed in range(3) for text in outputs(tokenizer, "ab", seed, whole=False)]
+    assert not all([*occurrences("ab", text)] for text in texts)
+
+
+def test_a_script_without_spaces_has_no_parts_of_words() -> None:
+    texts = [text for seed in range(3) for text in outputs(characters(), "水", seed, whole=True)]
+    assert len(texts) >= 36
+    assert all("水" in text for text in texts)
