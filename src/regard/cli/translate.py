@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -126,7 +126,13 @@ def translate(
     if jsonl and form not in (None, "jsonl"):
         raise typer.BadParameter("--jsonl is --format jsonl; give one", param_hint="--format")
     several = (nbest or 1) > 1 or ((samples or 1) > 1 and mbr is None)
-    form = form or ("jsonl" if jsonl else "nbest" if several else "text")
+    form_name: Literal["text", "nbest", "jsonl", "fairseq"] = words.one_of(
+        "--format",
+        form or ("jsonl" if jsonl else "nbest" if several else "text"),
+        ("text", "nbest", "jsonl", "fairseq"),
+    )
+    averaged: Literal["log", "linear"] = words.one_of("--average", average, ("log", "linear"))
+    biases = tuple(map(words.token_and_nats, bias or ()))
 
     from regard.runs.translating.output import refuse_output
 
@@ -141,11 +147,11 @@ def translate(
     options = FilterOptions(
         models=tuple(map(str, folders)),
         weights=tuple(weight) if weight else None,
-        average=words.one_of("--average", average, ("log", "linear")),
+        average=averaged,
         wishes=Wishes(wishes),
         tag=tag,
         json_input=json_input or (input_file is not None and ".jsonl" in input_file.suffixes),
-        form=words.one_of("--format", form, ("text", "nbest", "jsonl", "fairseq")),
+        form=form_name,
         ids=ids,
         align=alignments or alignment_threshold is not None,
         threshold=alignment_threshold,
@@ -154,7 +160,7 @@ def translate(
         glossary=None if glossary is None else str(glossary),
         forbid=tuple(forbid or ()),
         suppress=tuple(suppress or ()),
-        bias=tuple(map(words.token_and_nats, bias or ())),
+        bias=biases,
         paragraphs=paragraphs,
     )
     set_up(threads, device)
