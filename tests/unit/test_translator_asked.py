@@ -115,7 +115,7 @@ def test_scoring_at_once_is_scoring_step_by_step(ours: Translator) -> None:
 
 
 def test_what_cannot_be_scored_is_refused(ours: Translator) -> None:
-    with pytest.raises(InputError, match="target 2 has 29 tokens, and the model writes 28"):
+    with pytest.raises(InputError, match="target 2: an output has 29 tokens, and the model writes 28"):
         ours.score(["1", "2"], ["1", "1" * 29])
     with pytest.raises(InputError, match="1 targets for 2 texts"):
         ours.score(["1", "2"], ["1"])

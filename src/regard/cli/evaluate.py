@@ -118,10 +118,10 @@ def evaluate(
     metrics = [*(metric or ())]
     if metrics and min_bleu is not None and "bleu" not in metrics:
         metrics.append("bleu")
-    wishes = {"metrics": tuple(metrics), "bleu_tokenize": bleu_tokenize}
-    from regard.evaluation.options import EvaluationOptions
+    wishes = {"metrics": metrics, "bleu_tokenize": bleu_tokenize}
+    from regard.runs.recipes.recipe import check
 
-    EvaluationOptions(**{name: wish for name, wish in wishes.items() if wish})  # type: ignore[arg-type]
+    check({"evaluation": {name: wish for name, wish in wishes.items() if wish}}, "the evaluation")
     if pairs is not None and (source or reference):
         raise typer.BadParameter("holds source and references: give it alone", param_hint="--pairs")
     if output is not None and len(given) > 1:

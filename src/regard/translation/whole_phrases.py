@@ -1,4 +1,7 @@
-"""Forced phrases stand in an output as whole words: asked for ``Bub``, a search must not answer ``Bube``.
+"""Forced phrases end where a word ends: asked for ``Bub``, a search must not answer ``Bube``.
+
+Tokens of words and subwords know where a word begins, so a phrase made of them can only end inside of one. Where
+letters are the tokens, as in spelling and inflection, a phrase may stand anywhere.
 
 Axes: N prefixes, V vocabulary.
 """
@@ -19,7 +22,7 @@ Phrase = tuple[int, ...]
 
 
 class WholePhrases:
-    """A control of search: where a phrase stands first, it neither begins nor ends inside a word.
+    """A control of search: where a phrase stands first, no word goes on behind it.
 
     Args:
         spellings: what each id of the vocabulary adds to a text.
@@ -29,32 +32,20 @@ class WholePhrases:
     ceiling = 0.0
 
     def __init__(self, spellings: Sequence[bytes], phrases: Mapping[int, Iterable[Phrase]]) -> None:
-        self._spellings = spellings
-        self._phrases = {sentence: [*of_one] for sentence, of_one in phrases.items()}
+        def open_ended(phrase: Phrase) -> bool:
+            last = last_letter(b"".join(spellings[i] for i in phrase))
+            return not starts_inside(spellings[phrase[0]]) and joined(last, "a")
+
+        self._phrases = {sentence: [*filter(open_ended, of_one)] for sentence, of_one in phrases.items()}
         self._inside = torch.tensor([i for i, spelled in enumerate(spellings) if starts_inside(spelled)])
 
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
-        """Forbid what would make a phrase, there for the first time, a part of a longer word."""
+        """Forbid what would make a phrase, there for the first time, the beginning of a longer word."""
         for n, (sentence, ids) in enumerate(zip(prefixes.sentence.tolist(), prefixes.ids.tolist(), strict=True)):
             for phrase in self._phrases.get(sentence, ()):
-                if _stands(phrase, ids[:-1]):
-                    continue
-                if tuple(ids[-len(phrase) :]) == phrase:
-                    if joined(self._last(phrase), "a"):
-                        scores[n, self._inside] = -math.inf
-                elif self._would_begin_inside(phrase, ids):
-                    scores[n, phrase[-1]] = -math.inf
+                if tuple(ids[-len(phrase) :]) == phrase and not _stands(phrase, ids[:-1]):
+                    scores[n, self._inside] = -math.inf
         return scores
-
-    def _would_begin_inside(self, phrase: Phrase, ids: list[int]) -> bool:
-        """Return whether the last id of ``phrase`` would complete it behind a letter of the same word."""
-        before = len(ids) - len(phrase) + 1
-        if before <= 0 or tuple(ids[before:]) != phrase[:-1] or not starts_inside(self._spellings[phrase[0]]):
-            return False
-        return joined(self._last(ids[:before]), "a")
-
-    def _last(self, ids: Sequence[int]) -> str:
-        return last_letter(b"".join(self._spellings[i] for i in ids))
 
 
 def _stands(phrase: Phrase, ids: Sequence[int]) -> bool:
