@@ -28,7 +28,7 @@ from regard.errors import DamagedError, FolderError, RecipeError
 from regard.folders import CONFIG, model_folder
 from regard.models import Transformer, TransformerSpec, build, spec_from_dict, spec_to_dict
 from regard.protocols import Tokenizer
-from regard.storage import Sealed, open_sealed, seal
+from regard.storage import MANIFEST, Sealed, open_sealed, seal
 from regard.training import load_tensors, tensor_bytes
 
 FORMAT_VERSION = 1
@@ -187,6 +187,24 @@ def read_tokenizers(sealed: Sealed, config: Mapping[str, Mapping[str, str]]) -> 
             files = {name.removeprefix(prefix): sealed.read(name) for name in sealed.names if name.startswith(prefix)}
             made[prefix] = load_tokenizer(config[side], files)
     return made[f"{config['source']['files']}."], made[f"{config['target']['files']}."]
+
+
+def refuse_to_replace(folder: str | Path) -> None:
+    """Refuse to write a model where anything but an older model, and its card, would be lost.
+
+    Raises:
+        FolderError: saying so.
+        DamagedError: there is a manifest that cannot be read, and so nobody knows what would be.
+    """
+    folder = Path(folder)
+    if not folder.exists():
+        return
+    if folder.is_dir():
+        there = {entry.name for entry in folder.iterdir()}
+        sealed = set(open_sealed(folder).names) if MANIFEST in there else set()
+        if not there or ({CONFIG, _WEIGHTS} <= sealed and there <= sealed | {MANIFEST, _CARD}):
+            return
+    raise FolderError(f"{folder} holds other things than a model; choose a new or empty folder")
 
 
 def check_version(config: Mapping[str, Any], path: Path) -> None:

@@ -30,12 +30,15 @@ def classify(
     from regard.runs.evaluating.classify import answers, read_cases, write_explanations
     from regard.runs.translating.output import refuse_output
     from regard.signals.classifier import load_classifier
+    from regard.signals.readers import naming
 
     refuse_output(explain, [signals])
     set_up(threads, device)
     classifier = load_classifier(model, best_device(device))
     cases = read_cases(classifier, signals)
-    if explain is not None:
-        write_explanations(classifier, cases, explain, first=first)
-    for line in answers(classifier, cases, jsonl=jsonl):
-        typer.echo(line)
+    with naming(signals):
+        if explain is not None:
+            count = write_explanations(classifier, cases, explain, first=first)
+            typer.echo(f"{explain}: what counted in {count:,} {'case' if count == 1 else 'cases'}", err=True)
+        for line in answers(classifier, cases, jsonl=jsonl):
+            typer.echo(line)

@@ -184,14 +184,14 @@ def _train_on_signals(
     quiet: bool,
     dump: bool,
 ) -> None:
-    from regard.runs.training.train_classifier import effective_recipe, train_classifier
-
     if dump:
+        from regard.runs.recipes.signal_plan import plan_signals
         from regard.runs.recipes.signal_recipe import dump_signals
 
-        typer.echo(dump_signals(effective_recipe(recipe, data=data, limits=limits).recipe), nl=False)
+        typer.echo(dump_signals(plan_signals(recipe, data=data, limits=limits).recipe), nl=False)
         return
     from regard.cli.machine import set_up
+    from regard.runs.training.train_classifier import train_classifier
 
     set_up(threads, device)
     train_classifier(recipe, limits=limits, out=out, data=data, device=device, quiet=quiet)

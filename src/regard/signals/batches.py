@@ -2,6 +2,7 @@
 
 Cases are shuffled; within pools of some batches they are sorted by length, so that little is padded; the batches are
 shuffled. What augmentation draws depends on seed, epoch and case only, so no order and no worker can repeat it.
+Several processes share these batches, and do not change them: of ``n`` processes number ``r`` takes rows r, r + n, …
 
 Axes: B batch, L frames of the longest, F numbers of a frame.
 """
@@ -16,7 +17,8 @@ import torch
 from torch import Tensor
 
 from regard.signals.cases import Cases, Indices
-from regard.signals.preparation import Floats, Frames, Preparation
+from regard.signals.preparation import BadValueError, Floats, Frames, Preparation
+from regard.training.class_objective import UNCOUNTED
 
 Augment = Callable[[Floats, np.random.Generator], Floats]
 """A standardised case [C, L] and a generator in, a changed case [C, any length] out; missing values are NaN."""
@@ -32,7 +34,7 @@ class SignalBatch:
     Attributes:
         frames: [B, L, F] float32, zeros behind the end of a case.
         lengths: [B] real frames; None when nothing is padded.
-        labels: [B] class numbers.
+        labels: [B] class numbers; UNCOUNTED where a row only keeps a process in step that has no share of a batch.
         example_ids: which case each row is.
     """
 
@@ -54,6 +56,7 @@ class SignalBatches:
         seed: of order and augmentation.
         shuffle: False keeps the order of ``rows``, for validation.
         augment: what is changed in a case each time that it is seen.
+        share: (rank, ranks): which rows of each batch this process takes.
     """
 
     def __init__(
@@ -67,20 +70,22 @@ class SignalBatches:
         seed: int = 1,
         shuffle: bool = True,
         augment: Augment | None = None,
+        share: tuple[int, int] = (0, 1),
     ) -> None:
         self.cases, self.rows, self.labels = cases, rows, labels
         self.preparation = preparation
-        self.batch_size, self.seed, self.shuffle, self.augment = batch_size, seed, shuffle, augment
+        self.batch_size, self.seed, self.shuffle, self.augment, self.share = batch_size, seed, shuffle, augment, share
 
     def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[SignalBatch]:
         """Yield the batches of ``epoch`` (from 0), leaving out the first ``skip`` without making them."""
-        for rows in self._order(epoch)[skip:]:
+        for batch in self._order(epoch)[skip:]:
+            rows, labels = _own(batch, self.labels[batch], self.share)
             if self.augment is None:
                 frames, lengths = padded(self.cases, rows, self.preparation)
             else:
                 seen = [self._seen(epoch, int(row), self.augment) for row in rows]
                 frames, lengths = pad(seen)
-            yield SignalBatch(frames, lengths, torch.from_numpy(self.labels[rows]), rows.tolist())
+            yield SignalBatch(frames, lengths, torch.from_numpy(labels), rows.tolist())
 
     def _seen(self, epoch: int, row: int, augment: Augment) -> Frames:
         scaled = self.preparation.scaled(self.cases[row])
@@ -107,6 +112,7 @@ class GeneratedBatches:
         num_batches: in an epoch.
         seed: with epoch and number of a batch, of what is drawn.
         augment: what is changed in each case.
+        share: (rank, ranks): which cases of each batch this process takes.
     """
 
     def __init__(
@@ -118,30 +124,37 @@ class GeneratedBatches:
         num_batches: int,
         seed: int = 1,
         augment: Augment | None = None,
+        share: tuple[int, int] = (0, 1),
     ) -> None:
         self.draw, self.preparation, self.augment = draw, preparation, augment
-        self.batch_size, self.num_batches, self.seed = batch_size, num_batches, seed
+        self.batch_size, self.num_batches, self.seed, self.share = batch_size, num_batches, seed, share
 
     def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[SignalBatch]:
         """Yield the batches of ``epoch`` (from 0), leaving out the first ``skip`` without making them."""
         for number in range(skip, self.num_batches):
             rng = np.random.default_rng((self.seed, epoch, number))
             cases, labels = self.draw(self.batch_size, rng)
+            rows, own = _own(np.arange(len(cases)), labels, self.share)
             if self.augment is None:
-                frames, lengths = padded(cases, np.arange(len(cases)), self.preparation)
-            else:
+                frames, lengths = padded(cases, rows, self.preparation)
+            else:  # from one generator, so that each case draws what it would where nothing is shared
                 scaled = (self.preparation.scaled(cases[row]) for row in range(len(cases)))
-                frames, lengths = pad([self.preparation.frames(self.augment(case, rng)) for case in scaled])
+                changed = [self.augment(case, rng) for case in scaled]
+                frames, lengths = pad([self.preparation.frames(changed[row]) for row in rows])
             first = (epoch * self.num_batches + number) * self.batch_size
-            yield SignalBatch(frames, lengths, torch.from_numpy(labels), range(first, first + len(cases)))
+            yield SignalBatch(frames, lengths, torch.from_numpy(own), (first + rows).tolist())
 
 
 def padded(cases: Cases, rows: Indices, preparation: Preparation) -> tuple[Tensor, Tensor | None]:
     """Return the frames of some cases as one rectangle, and their lengths where they differ."""
-    stack = cases.stacked(rows)
-    if stack is not None:  # one pass over all, where nothing need be padded
-        return torch.from_numpy(preparation.frames(preparation.scaled(stack))), None
-    return pad([preparation.frames(preparation.scaled(cases[int(row)])) for row in rows])
+    try:
+        stack = cases.stacked(rows)
+        if stack is not None:  # one pass over all, where nothing need be padded
+            return torch.from_numpy(preparation.frames(preparation.scaled(stack))), None
+        return pad([preparation.frames(preparation.scaled(cases[int(row)])) for row in rows])
+    except BadValueError:
+        preparation.check(cases, np.sort(rows))
+        raise
 
 
 def pad(rows: Sequence[Frames]) -> tuple[Tensor, Tensor | None]:
@@ -151,6 +164,14 @@ def pad(rows: Sequence[Frames]) -> tuple[Tensor, Tensor | None]:
     for row, length, into in zip(rows, lengths, frames, strict=True):
         into[:length] = row
     return torch.from_numpy(frames), None if min(lengths) == max(lengths) else torch.tensor(lengths)
+
+
+def _own(rows: Indices, labels: Indices, share: tuple[int, int]) -> tuple[Indices, Indices]:
+    """Return the rows of a process and their labels; where it has none, a row that does not count."""
+    rank, ranks = share
+    if rank >= len(rows):
+        return rows[:1], np.full(1, UNCOUNTED)
+    return rows[rank::ranks], labels[rank::ranks]
 
 
 def _cut(rows: Indices, size: int) -> list[Indices]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.bundle import FORMAT_VERSION, check_version, with_weights
+from regard.bundle import FORMAT_VERSION, check_version, refuse_to_replace, with_weights
 from regard.errors import DamagedError, FolderError, InputError, RecipeError
 from regard.folders import model_folder
-from regard.models import SequenceClassifier, build_classifier, classifier_spec_from_dict, spec_to_dict
+from regard.models import ClassifierSpec, SequenceClassifier, build_classifier, classifier_spec_from_dict, spec_to_dict
 from regard.signals.batches import padded
 from regard.signals.cases import Indices, as_cases
 from regard.signals.preparation import Floats, Preparation
@@ -67,13 +67,14 @@ class SignalClassifier:
         labels: npt.NDArray[Any] = self.classes[self.probabilities(X).argmax(axis=1)]
         return labels
 
-    def probabilities(self, X: Any) -> Floats:
+    def probabilities(self, X: Any, rows: Indices | None = None) -> Floats:
         """Return the probability of each class, [n, K], in the order of ``classes``.
 
         On the processor it is computed in float64, so that a case's neighbours cannot be seen in its digits.
 
         Args:
             X: [n, L], [n, C, L], a list of [L] or [C, L] of any lengths, or ``Cases``.
+            rows: which of them, in the order wanted; left out, all.
 
         Raises:
             ShapeError: X is none of these, has other channels, or holds what the preparation refuses.
@@ -82,25 +83,33 @@ class SignalClassifier:
         device = next(self.model.parameters()).device
         # one that is not trained any more, so that the caller's keeps its dtype
         model = copy.deepcopy(self.model).double() if device.type == "cpu" else self.model
-        found = np.empty((len(cases), len(self.classes)))
+        rows = np.arange(len(cases)) if rows is None else rows
+        found = np.empty((len(rows), len(self.classes)))
         with torch.no_grad(), evaluation_mode(model):
-            for rows in _batches(cases.lengths):
-                frames, lengths = padded(cases, rows, self.preparation)
+            for places in _batches(cases.lengths[rows]):
+                frames, lengths = padded(cases, rows[places], self.preparation)
                 frames = frames.to(device, next(model.parameters()).dtype)
                 logits = model(frames, None if lengths is None else lengths.to(device))
-                found[rows] = logits.cpu().double().softmax(dim=1).numpy()
+                found[places] = logits.cpu().double().softmax(dim=1).numpy()
         return found
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder; a model already there is replaced.
 
         Raises:
-            InputError: the labels are objects that no file can hold without pickle.
+            InputError: the labels are objects that no file can hold without pickle, or the folder holds other things.
             RegardError: the system refused.
         """
-        folder = Path(folder)
-        if folder.exists() and not (folder.is_dir() and _holds_nothing_else(folder)):
-            raise FolderError(f"{folder} holds other things than a model; choose a new or empty folder")
+        refuse_to_replace(folder)
+        files = {_CONFIG: self.config(), _WEIGHTS: tensor_bytes(self.model)}
+        seal(folder, files, loose={_CARD: self._card().encode()})
+
+    def config(self) -> bytes:
+        """Return everything but the weights, as the ``config.json`` of the model folder.
+
+        Raises:
+            InputError: the labels are objects that no file can hold without pickle.
+        """
         config = {
             "format_version": FORMAT_VERSION,
             "spec": spec_to_dict(self.model.spec),
@@ -108,11 +117,7 @@ class SignalClassifier:
             "classes": _labels_to_json(self.classes),
             "recipe": self.recipe,
         }
-        files = {
-            _CONFIG: json.dumps(config, indent=1, ensure_ascii=False).encode() + b"\n",
-            _WEIGHTS: tensor_bytes(self.model),
-        }
-        seal(folder, files, loose={_CARD: self._card().encode()})
+        return json.dumps(config, indent=1, ensure_ascii=False).encode() + b"\n"
 
     def _card(self) -> str:
         spec, count = self.model.spec, sum(parameter.numel() for parameter in self.model.parameters())
@@ -150,12 +155,32 @@ def load_classifier(folder: str | Path, device: str | torch.device = "cpu") -> S
     """
     folder = model_folder(folder)
     sealed = open_sealed(folder)
-    path = folder / _CONFIG
+    return from_config(
+        sealed.read(_CONFIG),
+        folder / _CONFIG,
+        lambda spec: with_weights(lambda: build_classifier(spec), sealed.read(_WEIGHTS), folder).to(device),
+    )
+
+
+def from_config(
+    content: bytes, path: Path, make: Callable[[ClassifierSpec], SequenceClassifier] = build_classifier
+) -> SignalClassifier:
+    """Return the classifier that a ``config.json`` describes.
+
+    Args:
+        content: of the file.
+        path: where it is, for messages.
+        make: gives the model; left out, one with its first weights.
+
+    Raises:
+        FolderError: it describes no classifier.
+        DamagedError: it cannot be used.
+    """
     try:
-        config = json.loads(sealed.read(_CONFIG))
+        config = json.loads(content)
         check_version(config, path)
         if "classes" not in config:
-            raise FolderError(f"{folder} holds no classifier; `regard translate` and regard.load use it")
+            raise FolderError(f"{path.parent} holds no classifier; `regard translate` and regard.load use it")
         spec = classifier_spec_from_dict(config["spec"])
         stored = config["preparation"]
         preparation = Preparation(**{**stored, "mean": tuple(stored["mean"]), "scale": tuple(stored["scale"])})
@@ -166,8 +191,7 @@ def load_classifier(folder: str | Path, device: str | torch.device = "cpu") -> S
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         what = str(error) if isinstance(error, RecipeError) else "it does not describe a classifier"
         raise DamagedError(f"{path} cannot be used: {what}") from None
-    model = with_weights(lambda: build_classifier(spec), sealed.read(_WEIGHTS), folder)
-    return SignalClassifier(model.to(device).eval(), preparation, classes, recipe)
+    return SignalClassifier(make(spec).eval(), preparation, classes, recipe)
 
 
 def _labels_to_json(classes: npt.NDArray[Any]) -> dict[str, Any]:
@@ -189,8 +213,3 @@ def _batches(lengths: Indices) -> list[Indices]:
         batches.append(order[start:end])
         start = end
     return batches
-
-
-def _holds_nothing_else(folder: Path) -> bool:
-    names = {entry.name for entry in folder.iterdir()}
-    return not names or names <= {_CONFIG, _WEIGHTS, _CARD, "manifest.json"}

@@ -1,6 +1,7 @@
 """A Transformer encoder as scikit-learn has its classifiers: fit arrays, predict labels. Needs the extra ``signals``.
 
-The work is done elsewhere: `regard.signals.fitting` learns, `regard.signals.classifier` is what is learned.
+The work is done elsewhere: `regard.signals.fitting` and `regard.signals.streaming` learn, and what is learned is a
+`regard.signals.classifier`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.errors import InterruptedRun, MissingExtraError, ShapeError
-from regard.models import ClassifierSpec, Dropout, SequenceClassifier, build_classifier
-from regard.models.specs import POSITIONS
+from regard.errors import InterruptedRun, MissingExtraError
+from regard.models import SequenceClassifier, build_classifier
 from regard.signals.batches import Augment, SignalBatches
-from regard.signals.cases import Cases, Indices, as_cases
+from regard.signals.cases import Cases, Indices
 from regard.signals.classifier import SignalClassifier, load_classifier
-from regard.signals.fitting import device_named, fit, hold_out, take_over, weights_of_classes
+from regard.signals.estimator_choices import model_of, training_of, weights_of
+from regard.signals.estimator_input import classes_of, learnable, readable
+from regard.signals.fitting import device_named, fit, hold_out, take_over
+from regard.signals.pace import BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY
 from regard.signals.preparation import Floats, Missing, Preparation, Scaling
+from regard.signals.streaming import Stream, learn_part
 from regard.training import TrainingOptions
 from regard.training.observers import Progress
 from regard.training.random_state import kept_random_state
@@ -30,13 +34,9 @@ from regard.training.random_state import kept_random_state
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils import check_random_state
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+    from sklearn.utils.validation import check_is_fitted
 except ImportError:
     raise MissingExtraError("scikit-learn", "signals") from None
-
-PASSES, FEWEST, MOST = 40, 300, 20_000
-"""Updates where none are asked for: so many passes over the cases, and within these bounds."""
 
 
 class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -72,7 +72,7 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         patience: stop after so many validations, one a pass, that brought nothing better, and take the best weights.
         class_weight: ``balanced``, or label -> weight; labels left out weigh 1.
         warm_start: another ``fit`` goes on from the weights it finds. Standardisation is kept; classes may come and go,
-            and only the rows of new ones start afresh.
+            and only the rows of new ones start afresh. See also `partial_fit`.
         random_state: a number makes ``fit`` repeatable.
         device: ``auto``, ``cpu``, ``cuda``, ``mps``.
         verbose: 1 tells on stderr how it goes.
@@ -104,12 +104,12 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         scaling: Scaling = "channel",
         augment: Augment | None = None,
         updates: int | None = None,
-        batch_size: int = 64,
-        learning_rate: float = 2e-3,
+        batch_size: int = BATCH_SIZE,
+        learning_rate: float = LEARNING_RATE,
         schedule: Literal["constant", "linear", "cosine", "inverse_sqrt", "noam"] = "cosine",
         warmup: int | None = None,
         label_smoothing: float = 0.1,
-        weight_decay: float = 0.01,
+        weight_decay: float = WEIGHT_DECAY,
         validation_fraction: float = 0.1,
         patience: int | None = None,
         class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
@@ -161,11 +161,10 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             ValueError: X or y cannot be used, or a parameter.
             TypeError: X is sparse, or holds objects.
         """
-        cases, y = self._learnable(X, y)
-        classes, labels = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"y holds 1 class, {classes.tolist()[0]!r}, but a classifier needs at least two")
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        cases, y = learnable(self, X, y, reset=True)
+        classes = classes_of(y)
+        labels = np.searchsorted(classes, y)
+        seed = self._seed()
         train, valid = np.arange(len(cases)), None
         if self.patience is not None:
             train, valid = hold_out(labels, self.validation_fraction, seed)
@@ -175,28 +174,69 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             if earlier is None
             else earlier.preparation
         )
-        options = self._options(len(train), seed)
-
-        def batches(rows: Indices, *, learn: bool) -> SignalBatches:
-            augment = self.augment if learn else None
-            return SignalBatches(
-                cases, rows, labels, preparation, batch_size=self.batch_size, seed=seed, shuffle=learn, augment=augment
-            )
-
+        options = training_of(self, len(train), seed)
         with kept_random_state():
             torch.manual_seed(seed)
-            model = build_classifier(self._spec(cases, preparation, len(classes), earlier))
+            model = build_classifier(model_of(self, cases, preparation, len(classes), earlier))
             if earlier is not None:
                 take_over(model, classes, earlier.model, earlier.classes)
             self._train(
                 model.to(device_named(self.device)),
-                batches(train, learn=True),
-                None if valid is None else batches(valid, learn=False),
+                self._batches(cases, train, labels, preparation, seed),
+                None if valid is None else self._batches(cases, valid, labels, preparation, seed, learn=False),
                 options,
-                self._class_weights(labels[train], classes),
+                weights_of(self, labels[train], classes),
             )
         self.classes_ = classes
         self.classifier_ = SignalClassifier(model.eval(), preparation, classes)
+        self._stream = Stream()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> TransformerClassifier:
+        """Learn from these cases once, and go on from what was learned before, by `fit` or by parts.
+
+        Standardisation, and the places of trained positions, are those of the first part. The learning rate rises over
+        ``warmup`` updates, 30 by default, and then stays where the schedule is one that falls towards an end. The
+        optimiser remembers the parts before, but not a `fit`, and not what was before `save` and `load`.
+
+        Args:
+            X: cases.
+            y: their labels.
+            classes: all labels that there will be; needed on the first call.
+
+        Raises:
+            ValueError: X, y or classes cannot be used, or a parameter.
+            TypeError: X is sparse, or holds objects.
+        """
+        earlier: SignalClassifier | None = getattr(self, "classifier_", None)
+        cases, y = learnable(self, X, y, reset=earlier is None)
+        known = self._classes(earlier, classes)
+        if strange := sorted({str(label) for label in y[~np.isin(y, known)].tolist()}):
+            raise ValueError(f"y holds {strange[0]}, which is not among the classes: {', '.join(map(str, known[:20]))}")
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} is not supported by partial_fit, which never sees all cases; "
+                "give label -> weight"
+            )
+        rows, labels, seed = np.arange(len(cases)), np.searchsorted(known, y), self._seed()
+        stream: Stream = getattr(self, "_stream", Stream())
+        with kept_random_state():
+            if earlier is None:
+                preparation = Preparation.fit(cases, rows, iq=self.iq, missing=self.missing, scaling=self.scaling)
+                torch.manual_seed(seed)
+                model = build_classifier(model_of(self, cases, preparation, len(known), None))
+                earlier = SignalClassifier(model.to(device_named(self.device)), preparation, known)
+            events = learn_part(
+                earlier.model,
+                self._batches(cases, rows, labels, earlier.preparation, seed),
+                training_of(self, len(cases), seed, parts=True),
+                stream,
+                weights_of(self, np.arange(len(known)), known),  # the same for all parts, whatever is in them
+            )
+        earlier.model.eval()
+        self.classes_, self.classifier_, self._stream = known, earlier, stream
+        self.history_ = [*getattr(self, "history_", ()), *events]
+        self.n_updates_ = getattr(self, "n_updates_", 0) + len(events)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -208,9 +248,7 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, [n, K], in the order of ``classes_``."""
         check_is_fitted(self)
-        if hasattr(self, "n_features_in_") and self._is_table(X):
-            X = validate_data(self, X, ensure_all_finite=self._finite(), reset=False)
-        return self.classifier_.probabilities(_cases(X))
+        return self.classifier_.probabilities(readable(self, X))
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder, which also ``regard classify`` and `regard.signals.load_classifier` read.
@@ -241,79 +279,26 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             made.n_features_in_ = length
         return made
 
-    def _learnable(self, X: Any, y: Any) -> tuple[Cases, npt.NDArray[Any]]:
-        if y is None:
-            raise ValueError("This TransformerClassifier estimator requires y to be passed, but the target y is None")
-        if self._is_table(X):
-            X, y = validate_data(self, X, y, ensure_all_finite=self._finite())
-        else:
-            for stale in ("n_features_in_", "feature_names_in_"):
-                if hasattr(self, stale):
-                    delattr(self, stale)
-            y = column_or_1d(y, warn=True)
-        cases = _cases(X)
-        check_consistent_length(cases, y)
-        check_classification_targets(y)
-        return cases, y
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _is_table(self, X: Any) -> bool:
-        """Whether scikit-learn should look at X: all but 3-D arrays, lists of sequences, and wanted complex numbers."""
-        if hasattr(X, "ndim"):
-            if self.iq and getattr(X, "dtype", None) is not None and np.iscomplexobj(X):
-                return False
-            return not (X.ndim == 3 or (X.ndim == 1 and X.dtype == object))
-        if isinstance(X, list | tuple) and len(X):
-            shapes = {np.shape(row) for row in X if isinstance(row, np.ndarray)}
-            lengths = {len(row) for row in X if isinstance(row, list | tuple)}
-            return not (len(shapes) > 1 or len(lengths) > 1 or any(len(shape) > 1 for shape in shapes))
-        return True
+    def _classes(self, earlier: SignalClassifier | None, given: Any) -> npt.NDArray[Any]:
+        """Return all labels of a learning by parts: those of the first call."""
+        if earlier is None and given is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        wanted = None if given is None else classes_of(np.asarray(given))
+        if earlier is None or wanted is None:
+            return earlier.classes if earlier is not None else wanted  # type: ignore[return-value]
+        if not np.array_equal(wanted, earlier.classes):
+            raise ValueError(f"classes={given!r} is not the same as before, which was {earlier.classes.tolist()}")
+        return earlier.classes
 
-    def _finite(self) -> bool | Literal["allow-nan"]:
-        return "allow-nan" if self.missing == "mask" else True
-
-    def _spec(
-        self, cases: Cases, preparation: Preparation, num_classes: int, earlier: SignalClassifier | None
-    ) -> ClassifierSpec:
-        if self.positions not in POSITIONS:
-            raise ValueError(f"`positions` must be one of {', '.join(POSITIONS)}, but is {self.positions!r}")
-        longest = int(cases.lengths.max())
-        return ClassifierSpec(
-            num_classes,
-            preparation.num_features,
-            d_model=self.d_model,
-            num_heads=self.num_heads,
-            d_ff=self.d_ff or 4 * self.d_model,
-            layers=self.layers,
-            positions=POSITIONS[self.positions](),
-            # a trained table has no rows for places that no case of the training reached
-            max_len=(longest if self.positions == "learned" else max(1024, 2 * longest))
-            if earlier is None
-            else earlier.model.spec.max_len,
-            convolutions=self.convolutions,
-            window=self.window,
-            stride=self.window if self.stride is None else self.stride,
-            readout=self.readout,
-            residual=self.residual,
-            dropout=Dropout(embedding=self.dropout, residual=self.dropout),
-        )
-
-    def _options(self, num_train: int, seed: int) -> TrainingOptions:
-        if self.batch_size < 1:
-            raise ValueError(f"`batch_size` must be at least 1, but is {self.batch_size}")
-        a_pass = -(-num_train // self.batch_size)
-        updates = self.updates or min(max(PASSES * a_pass, FEWEST), MOST)
-        return TrainingOptions(
-            updates=updates,
-            patience=self.patience,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            schedule=self.schedule,
-            warmup=max(updates // 10, 1) if self.warmup is None else self.warmup,
-            label_smoothing=self.label_smoothing,
-            validate_every=max(a_pass, 20),
-            save_every=updates,
-            keep_last=1,
-            seed=seed,
+    def _batches(
+        self, cases: Cases, rows: Indices, labels: Indices, prepared: Preparation, seed: int, *, learn: bool = True
+    ) -> SignalBatches:
+        augment = self.augment if learn else None
+        return SignalBatches(
+            cases, rows, labels, prepared, batch_size=self.batch_size, seed=seed, shuffle=learn, augment=augment
         )
 
     def _train(
@@ -347,26 +332,6 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             signal.raise_signal(signal.SIGTERM)
         self.history_ = history
         self.n_updates_ = outcome.update
-
-    def _class_weights(self, labels: Indices, classes: npt.NDArray[Any]) -> list[float] | None:
-        if self.class_weight is None:
-            return None
-        if isinstance(self.class_weight, Mapping):
-            wanted: Any = [self.class_weight.get(label, 1.0) for label in classes.tolist()]
-        elif self.class_weight == "balanced":
-            wanted = "balanced"
-        else:
-            raise ValueError(f"`class_weight` must be 'balanced' or label -> weight, but is {self.class_weight!r}")
-        return weights_of_classes(labels, len(classes), wanted)
-
-
-def _cases(X: Any) -> Cases:
-    try:
-        return as_cases(X)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, ShapeError):
-            raise
-        raise ShapeError(f"X cannot be taken as sequences of numbers: {error}") from None
 
 
 def _is_json(value: Any) -> bool:

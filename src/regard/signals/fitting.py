@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.errors import FolderError, InputError, RecipeError
+from regard.errors import FolderError, RecipeError
 from regard.models import SequenceClassifier, spec_to_dict
 from regard.protocols import BatchSource, Observer
 from regard.signals.batches import SignalBatch, SignalBatches
 from regard.signals.cases import Array, Indices
 from regard.signals.validation import ClassValidation, better
 from regard.training import Checkpoints, ClassObjective, Outcome, TrainingOptions, load_tensors, train
+from regard.training.distributed import ALONE, Ranks
 
 
 def fit(
@@ -31,6 +32,7 @@ def fit(
     class_weights: Sequence[float] | None = None,
     observers: Sequence[Observer] = (),
     fingerprint: Mapping[str, Any] | None = None,
+    ranks: Ranks = ALONE,
 ) -> Outcome:
     """Train ``model`` in place, or go on with the run in ``folder``; it is left with the weights the options ask for.
 
@@ -43,6 +45,7 @@ def fit(
         class_weights: what a case of each class counts.
         observers: told what happens.
         fingerprint: what else must not change between a run and its resumption.
+        ranks: the processes of this run; all but ``batches``, their shares, is the same for each.
 
     Raises:
         TrainingError: something was not finite.
@@ -60,12 +63,14 @@ def fit(
         better=better(options.metric),
         observers=observers,
         fingerprint={"model": spec_to_dict(model.spec), "class_weights": class_weights, **(fingerprint or {})},
+        ranks=ranks,
     )
-    take_chosen_weights(objective, Path(folder), options)
+    with ranks.first():  # which has written the last of them
+        _take_chosen_weights(objective, Path(folder), options)
     return outcome
 
 
-def take_chosen_weights(objective: ClassObjective, folder: Path, options: TrainingOptions) -> None:
+def _take_chosen_weights(objective: ClassObjective, folder: Path, options: TrainingOptions) -> None:
     """Give ``objective`` the weights that the options ask for: best, last, or a mean of several."""
     checkpoints = Checkpoints(folder / "checkpoints")
     if options.average == "none":
@@ -79,10 +84,10 @@ def hold_out(labels: Indices, share: float, seed: int) -> tuple[Indices, Indices
     """Return the cases to learn from and those to validate on: about ``share`` of each class, at least one of all.
 
     Raises:
-        InputError: ``share`` is not between 0 and 1, or a part would be empty.
+        RecipeError: ``share`` is not between 0 and 1, or a part would be empty.
     """
     if not 0 < share < 1:
-        raise InputError(f"`validation_fraction` must be between 0 and 1, but is {share}")
+        raise RecipeError(f"`validation_fraction` must be between 0 and 1, but is {share}")
     draw = np.random.default_rng(seed)
     held: list[Indices] = []
     for label in np.unique(labels):
@@ -92,7 +97,9 @@ def hold_out(labels: Indices, share: float, seed: int) -> tuple[Indices, Indices
     valid = np.sort(np.concatenate(held))
     train = np.setdiff1d(np.arange(len(labels)), valid)
     if not len(valid) or not len(train):
-        raise InputError(f"{len(labels)} cases are too few to set a share of {share} of each class aside")
+        raise RecipeError(
+            f"{len(labels)} cases are too few to set a share of {share} of each class aside; set none aside"
+        )
     return train, valid
 
 
@@ -103,12 +110,15 @@ def weights_of_classes(labels: Indices, num_classes: int, wanted: Any) -> list[f
         labels: class numbers of the cases to learn from.
         num_classes: K.
         wanted: ``balanced`` for the inverse of how often a class occurs; or a weight per class, in order.
+
+    Raises:
+        RecipeError: a weight is below 0 or not finite, or those of all cases are 0.
     """
     counts = np.bincount(labels, minlength=num_classes)
     raw = 1 / np.maximum(counts, 1) if isinstance(wanted, str) else np.asarray(wanted, dtype=np.float64)
     mean = float((raw * counts).sum() / counts.sum())
     if not (np.isfinite(raw).all() and (raw >= 0).all() and mean > 0):
-        raise InputError("class weights must be finite and not below 0, and one that occurs must be above 0")
+        raise RecipeError("class weights must be finite and not below 0, and one that occurs must be above 0")
     return [float(weight) for weight in raw / mean]
 
 

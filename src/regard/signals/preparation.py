@@ -23,6 +23,11 @@ Frames = npt.NDArray[np.float32]
 
 _TOO_LARGE = "Input X contains infinity or a value too large; leave such cases out, or put NaN there"
 
+
+class BadValueError(ShapeError):
+    """A value is NaN, infinite or too large; `Preparation.check` finds out in which case."""
+
+
 Missing = Literal["error", "mask"]
 Scaling = Literal["channel", "case", "none"]
 
@@ -65,7 +70,11 @@ class Preparation:
         prepared = cls(channels, iq, missing, scaling)
         count, mean, spread = np.zeros(1), np.zeros(1), np.zeros(1)
         for chunk in cases.chunks(rows):
-            values = prepared.real(chunk)  # [C, frames]
+            try:
+                values = prepared.real(chunk)  # [C, frames]
+            except BadValueError:
+                prepared.check(cases, rows)
+                raise
             there = ~np.isnan(values)
             more = there.sum(axis=1)
             sums = np.where(there, values, 0).sum(axis=1)
@@ -110,10 +119,22 @@ class Preparation:
             if self.iq and values.shape[-2] % 2:
                 raise ShapeError(f"with iq=True real channels come in pairs, I and Q, but there are {values.shape[-2]}")
         if np.isinf(values).any():
-            raise ShapeError(_TOO_LARGE)
+            raise BadValueError(_TOO_LARGE)
         if self.missing == "error" and np.isnan(values).any():
-            raise ShapeError("Input X contains NaN; with missing='mask' such values are masked")
+            raise BadValueError("Input X contains NaN; with missing='mask' such values are masked")
         return values
+
+    def check(self, cases: Cases, rows: Indices) -> None:
+        """Read some cases, and refuse the first that cannot be used.
+
+        Raises:
+            ShapeError: the channels are not those of training, or a case, which is named, has a value that is refused.
+        """
+        for row in rows.tolist():
+            try:
+                self.frames(self.scaled(cases[row]))
+            except BadValueError as error:
+                raise ShapeError(f"case {row}: {error}") from None
 
     def scaled(self, raw: Array) -> Floats:
         """Return ``raw``, [..., C, L], real and standardised; missing values stay NaN.
@@ -147,7 +168,7 @@ class Preparation:
         with np.errstate(over="ignore"):
             frames = np.ascontiguousarray(np.swapaxes(scaled, -1, -2), dtype=np.float32)
         if not np.isfinite(frames).all():
-            raise ShapeError(_TOO_LARGE)
+            raise BadValueError(_TOO_LARGE)
         return frames
 
 

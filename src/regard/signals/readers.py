@@ -1,28 +1,32 @@
 """How do files become labelled cases? .npz, .npy, .csv, and the .ts of the UEA and UCR archives.
 
-Arrays of .npy files, and of .npz files written without compression, are mapped and not read, so they may be larger than
-memory. Text files, and compressed members, are read whole.
+Arrays of .npy files, and of .npz files written without compression, are mapped, so they may be larger than memory. Of
+an .npz file the checksum of each array is compared once, when it is opened, which reads it piece by piece. Text files,
+and compressed members, are read whole.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-import io
+import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from regard.errors import DataError, ShapeError, nearest
 from regard.signals.cases import Array, Cases, as_cases
+from regard.signals.csv_format import read_csv
+from regard.signals.labels import LABELS, NO_LABEL, as_texts
 from regard.signals.ts_format import read_ts
 
-LABELS = ("y", "label", "labels", "class", "target")
-"""What an array or a column of labels is called, when nothing says so."""
+_PIECE = 1 << 20
+"""Bytes of an array that are read together where its checksum is compared."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,10 @@ class Layout:
     lengths: str | None = None
     groups: tuple[str, ...] = ()
     channels_last: bool = False
+
+    def with_groups(self, more: Sequence[str]) -> Layout:
+        """Return a layout with further groups."""
+        return replace(self, groups=tuple(dict.fromkeys([*self.groups, *more])))
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,8 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
     if ending not in readers:
         raise DataError(f"{path}: signals are read from .npz, .npy, .csv and .ts files, and this is none of them")
     try:
-        found = readers[ending](path, layout, labelled)
+        with naming(path):
+            found = readers[ending](path, layout, labelled)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError):
@@ -87,14 +96,35 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
         raise DataError(f"{path}: says that it holds more than any memory") from None
     except csv.Error as error:
         raise DataError(f"{path}: is no table that can be read ({error})") from None
-    except ShapeError as error:
-        raise DataError(f"{path}: {error}") from None
     for name, values in {"labels": found.labels, **found.groups}.items():
         if values is not None and len(values) != len(found.cases):
             raise DataError(f"{path}: there are {len(found.cases):,} cases, but {len(values):,} of {name}")
-    if labelled and found.labels is None:
-        raise DataError(f"{path}: holds no labels; say where they are with `labels`")
+    if labelled:
+        _refuse_missing(path, found.labels)
     return found
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Say which file signals are from that cannot be used.
+
+    Raises:
+        DataError: instead of a ShapeError, with the name of the file before its words.
+    """
+    try:
+        yield
+    except ShapeError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def _refuse_missing(path: Path, labels: Sequence[str] | None) -> None:
+    if labels is None:
+        raise DataError(f"{path}: holds no labels; say where they are with `labels`")
+    missing = next((case for case, label in enumerate(labels) if label in NO_LABEL), None)
+    if missing is not None:
+        raise DataError(
+            f"{path}: case {missing} has no label ({labels[missing] or 'empty'}); label it, or leave it out"
+        )
 
 
 def _read_npz(path: Path, layout: Layout, labelled: bool) -> SignalSet:
@@ -126,35 +156,44 @@ def _read_npz(path: Path, layout: Layout, labelled: bool) -> SignalSet:
 
 
 def _npz_array(path: Path, name: str, member: zipfile.ZipInfo) -> Array:
-    """Return an array of an .npz file: mapped where it is stored as it is, else read."""
-    if member.compress_type == zipfile.ZIP_STORED:
-        with path.open("rb") as file:
-            file.seek(member.header_offset)
-            local = file.read(30)  # the local header ends with the lengths of the name and of what follows it
-            file.seek(int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little"), io.SEEK_CUR)
-            try:
-                version = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, in_columns, dtype = read(file)
-            except ValueError:
-                raise DataError(f"{path}: {name!r} is no array") from None
-            if not dtype.hasobject and 0 not in shape:
-                try:
-                    return np.memmap(path, dtype, "r", file.tell(), shape, "F" if in_columns else "C")
-                except ValueError:  # larger than the file
-                    raise EOFError from None
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            loaded: Array = archive[name]
+    """Return an array of an .npz file: mapped where it is stored as it is, else read; its checksum is compared."""
+    if member.flag_bits & 1:
+        raise DataError(f"{path}: {name!r} is encrypted, which is not read; store it as numpy does")
+    with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, in_columns, dtype = read(file)
+        except ValueError:
+            raise DataError(f"{path}: {name!r} is no array") from None
+        if dtype.hasobject:
+            raise DataError(
+                f"{path}: {name!r} holds Python objects, which are not read as they can run code; store sequences of "
+                "unequal length as one array, filled up, and their `lengths`"
+            )
+        header, size = file.tell(), math.prod(shape) * dtype.itemsize
+        if header + size != member.file_size:
+            raise EOFError
+        if member.compress_type != zipfile.ZIP_STORED or not size:
+            file.seek(0)
+            loaded: Array = np.lib.format.read_array(file, allow_pickle=False)
+            file.read()  # to the end, where zipfile compares the checksum
             return loaded
-    except ValueError:
-        raise DataError(
-            f"{path}: {name!r} holds Python objects, which are not read as they can run code; store sequences of "
-            "unequal length as one array, filled up, and their `lengths`"
-        ) from None
+        while file.read(_PIECE):
+            pass
+    return np.memmap(path, dtype, "r", _data_offset(path, member) + header, shape, "F" if in_columns else "C")
+
+
+def _data_offset(path: Path, member: zipfile.ZipInfo) -> int:
+    """Return where the bytes of a stored member begin: its own header ends with the lengths of its name and extras."""
+    with path.open("rb") as file:
+        file.seek(member.header_offset)
+        local = file.read(30)
+    return member.header_offset + 30 + int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
 
 
 def _read_npy(path: Path, layout: Layout, labelled: bool) -> SignalSet:
+    _refuse_groups(path, layout, labelled)
     try:
         X = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
@@ -174,77 +213,19 @@ def _read_npy(path: Path, layout: Layout, labelled: bool) -> SignalSet:
 
 
 def _read_ts(path: Path, layout: Layout, labelled: bool) -> SignalSet:
+    _refuse_groups(path, layout, labelled)
     cases, labels = read_ts(path, _lines(path))
     return SignalSet(Cases(cases), labels)
 
 
 def _read_csv(path: Path, layout: Layout, labelled: bool) -> SignalSet:
-    """Read a case a row: its values in order, with columns for label and groups; cells left empty end it early."""
-    reader = csv.reader(_lines(path))
-    first = next(reader, None)
-    if first is None:
-        raise DataError(f"{path}: is empty")
-    header = [cell.strip() for cell in first]
-    has_header = not all(_is_number(cell) for cell in header[:-1])
-    columns = {name: place for place, name in enumerate(header)} if has_header else {}
-    label = _label_column(path, layout.labels, columns, len(header), labelled=labelled)
-    groups = {name: _column(path, name, columns, len(header)) for name in layout.groups if labelled or name in columns}
-    values = [place for place in range(len(header)) if place != label and place not in groups.values()]
-    cases, labels = [], []
-    of_groups: dict[str, list[str]] = {name: [] for name in groups}
-    for row in reader if has_header else _again(first, reader):
-        where = f"{path}:{reader.line_num}"
-        if len(row) != len(header):
-            raise DataError(f"{where}: the row has {len(row)} columns, but the first one has {len(header)}")
-        cases.append(_row([row[place].strip() for place in values], where))
-        labels.append("" if label is None else row[label].strip())
-        for name, place in groups.items():
-            of_groups[name].append(row[place].strip())
-    if not cases:
-        raise DataError(f"{path}: no row follows the header")
-    return SignalSet(as_cases(cases), None if label is None else labels, of_groups)
+    cases, labels, groups = read_csv(path, _lines(path), labels=layout.labels, groups=layout.groups, labelled=labelled)
+    return SignalSet(as_cases(cases), labels, groups)
 
 
-def _label_column(
-    path: Path, name: str | None, columns: Mapping[str, int], width: int, *, labelled: bool
-) -> int | None:
-    if name is not None and (labelled or name in columns):
-        return _column(path, name, columns, width)
-    by_name = next((columns[known] for known in LABELS if known in columns), None)
-    return width - 1 if by_name is None and labelled else by_name
-
-
-def _column(path: Path, name: str, columns: Mapping[str, int], width: int) -> int:
-    if name in columns:
-        return columns[name]
-    if name.isdecimal() and 1 <= int(name) <= width:
-        return int(name) - 1
-    known = nearest(name, columns) if columns else f", and no header; columns are numbered from 1 to {width}"
-    raise DataError(f"{path}: has no column {name!r}{known}")
-
-
-def _row(cells: list[str], where: str) -> Array:
-    while cells and not cells[-1]:
-        cells.pop()
-    if not cells:
-        raise DataError(f"{where}: the row has no value")
-    try:
-        return np.array([float(cell) if cell else float("nan") for cell in cells])
-    except ValueError as error:
-        raise DataError(f"{where}: {str(error).partition(': ')[2]} is no number") from None
-
-
-def _again(first: list[str], rest: Iterable[list[str]]) -> Iterator[list[str]]:
-    yield first
-    yield from rest
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell or "nan")
-    except ValueError:
-        return False
-    return True
+def _refuse_groups(path: Path, layout: Layout, labelled: bool) -> None:
+    if labelled and layout.groups:
+        raise DataError(f"{path}: has no column {layout.groups[0]!r} to group by; .npz and .csv files can have such")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -256,22 +237,3 @@ def _lines(path: Path) -> Iterator[str]:
             except UnicodeDecodeError:
                 raise DataError(f"{path}:{number}: not valid UTF-8") from None
             yield text.removesuffix("\n").removesuffix("\r")
-
-
-def as_texts(values: Array) -> list[str]:
-    """Return labels or groups as text: 3 and 3.0 are ``3``, bytes are UTF-8.
-
-    Raises:
-        ShapeError: there is not one value a case.
-    """
-    if values.ndim != 1:
-        raise ShapeError(f"labels and groups must be one value a case, but have shape {list(values.shape)}")
-    return [_as_text(value) for value in values.tolist()]
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

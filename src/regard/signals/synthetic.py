@@ -24,6 +24,13 @@ Complex = npt.NDArray[np.complex128]
 Floats = npt.NDArray[np.float64]
 
 
+MOST_SAMPLES = 2**30
+"""Samples made at once at most, which take 8 GiB, or 16 where they are complex."""
+
+LOUDEST = 300.0
+"""The largest ratio of signal to noise, in dB and without sign, whose variance can still be reckoned with."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """Labelled cases.
@@ -46,6 +53,11 @@ class Generator(Protocol):
     @property
     def classes(self) -> tuple[str, ...]:
         """The name of each class."""
+        ...
+
+    @property
+    def samples(self) -> int:
+        """Samples in a case."""
         ...
 
     def draw(self, n: int, rng: np.random.Generator) -> Drawn:
@@ -72,18 +84,37 @@ class Tones:
     noise: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.noise < 0 or not all(0 < 2 * f < self.length for f in self.frequencies):
-            raise RecipeError("tones need `noise` of at least 0 and frequencies between 0 and half the `length`")
-        if len(set(self.frequencies)) != len(self.frequencies):
-            raise RecipeError(f"each frequency must be named once, but they are {list(self.frequencies)}")
+        if not 0 <= self.noise < math.inf:
+            raise RecipeError(f"`tones.noise` must be at least 0, but is {self.noise}")
+        if not 1 <= self.length <= MOST_SAMPLES:
+            raise RecipeError(f"`tones.length` must be from 1 to {MOST_SAMPLES:,}, but is {self.length:,}")
+        if len(set(self.frequencies)) != len(self.frequencies) or len(self.frequencies) < 2:
+            raise RecipeError(
+                f"`tones.frequencies` must be two or more, all different, but are {list(self.frequencies)}"
+            )
+        if not all(0 < 2 * f < self.length for f in self.frequencies):
+            raise RecipeError(
+                f"`tones.frequencies` must be above 0 and below half the `length` of {self.length}, "
+                f"but are {list(self.frequencies)}"
+            )
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The frequencies, as text."""
         return tuple(map(str, self.frequencies))
 
+    @property
+    def samples(self) -> int:
+        """Samples in a case."""
+        return self.length
+
     def draw(self, n: int, rng: np.random.Generator) -> Drawn:
-        """Return ``n`` cases of classes drawn in equal numbers, in random order; X is [n, length]."""
+        """Return ``n`` cases of classes drawn in equal numbers, in random order; X is [n, length].
+
+        Raises:
+            RecipeError: they are more than `MOST_SAMPLES` hold.
+        """
+        refuse_too_many("n", n, self)
         y = rng.permutation(np.arange(n) % len(self.frequencies))
         phase = rng.uniform(0, 2 * math.pi, (n, 1))
         angle = np.array(self.frequencies)[y][:, None] * 2 * math.pi * np.arange(self.length) / self.length
@@ -150,19 +181,42 @@ class Modulations:
     def __post_init__(self) -> None:
         for name in self.names:
             if name not in CONSTELLATIONS:
-                raise RecipeError(f"there is no constellation {name!r}{nearest(name, CONSTELLATIONS)}")
-        if len(self.names) < 2 or self.symbols < 1 or self.samples_per_symbol < 1 or not self.snr:
-            raise RecipeError("modulations need two `names`, a ratio in `snr`, and counts of at least 1")
-        if not 0 < self.roll_off <= 1 or not 0 <= self.offset < 0.5:
-            raise RecipeError("`roll_off` must be above 0 and at most 1, and `offset` from 0 to below 0.5")
+                raise RecipeError(
+                    f"`modulations.names`: there is no constellation {name!r}{nearest(name, CONSTELLATIONS)}"
+                )
+        if len(set(self.names)) != len(self.names) or len(self.names) < 2:
+            raise RecipeError(f"`modulations.names` must be two or more, all different, but are {list(self.names)}")
+        for key in ("symbols", "samples_per_symbol"):
+            if getattr(self, key) < 1:
+                raise RecipeError(f"`modulations.{key}` must be at least 1, but is {getattr(self, key)}")
+        if self.samples > MOST_SAMPLES:
+            raise RecipeError(f"`modulations.symbols` × `samples_per_symbol` must be at most {MOST_SAMPLES:,}")
+        if not self.snr or not all(abs(ratio) <= LOUDEST for ratio in self.snr):
+            raise RecipeError(
+                f"`modulations.snr` must be ratios from {-LOUDEST:g} to {LOUDEST:g} dB, but is {list(self.snr)}"
+            )
+        if not 0 < self.roll_off <= 1:
+            raise RecipeError(f"`modulations.roll_off` must be above 0 and at most 1, but is {self.roll_off}")
+        if not 0 <= self.offset < 0.5:
+            raise RecipeError(f"`modulations.offset` must be from 0 to below 0.5, but is {self.offset}")
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The names of the constellations."""
         return self.names
 
+    @property
+    def samples(self) -> int:
+        """Samples in a case."""
+        return self.symbols * self.samples_per_symbol
+
     def draw(self, n: int, rng: np.random.Generator) -> Drawn:
-        """Return ``n`` frames; X is [n, symbols × samples_per_symbol], complex."""
+        """Return ``n`` frames; X is [n, symbols × samples_per_symbol], complex.
+
+        Raises:
+            RecipeError: they are more than `MOST_SAMPLES` hold.
+        """
+        refuse_too_many("n", n, self)
         y = rng.integers(len(self.names), size=n)
         snr = rng.choice(np.array(self.snr, dtype=np.float64), size=n)
         return Drawn(self.frames(y, snr, rng), y, {"snr": snr})
@@ -251,6 +305,19 @@ def root_raised_cosine(samples_per_symbol: int, roll_off: float, *, span: int = 
 
 GENERATORS: dict[str, Callable[..., Generator]] = {"tones": Tones, "modulations": Modulations}
 """Each kind of generator by its word."""
+
+
+def refuse_too_many(key: str, n: int, generator: Generator) -> None:
+    """Refuse, before any memory is taken, more cases than are made at once.
+
+    Raises:
+        RecipeError: naming ``key``, which asks for them.
+    """
+    if n * generator.samples > MOST_SAMPLES:
+        raise RecipeError(
+            f"`{key}` asks for {n:,} cases of {generator.samples:,} samples at once; "
+            f"at most {MOST_SAMPLES:,} samples are made together"
+        )
 
 
 def _variance(snr: Any) -> Any:

@@ -13,6 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+UNCOUNTED = -1
+"""The label of a row that costs nothing and is not counted."""
+
 
 @runtime_checkable
 class LabelledBatch(Protocol):
@@ -30,7 +33,7 @@ class LabelledBatch(Protocol):
 
     @property
     def labels(self) -> Tensor:  # [B] int64
-        """Class numbers from 0."""
+        """Class numbers from 0, or `UNCOUNTED`."""
         ...
 
     @property
@@ -51,11 +54,15 @@ def class_cross_entropy(
 
         (1 - smoothing) * -log p[label]  +  smoothing * mean over all K of -log p
 
-    (Szegedy et al. 2016, section 7). Unlike in text, class 0 is a class like any other.
+    (Szegedy et al. 2016, section 7). Unlike in text, class 0 is a class like any other; rows labelled `UNCOUNTED` cost
+    nothing.
     """
     log_p = F.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    costs = -(1 - smoothing) * log_p.gather(-1, labels[:, None])[:, 0] - smoothing * log_p.mean(dim=-1)
-    return (costs if weights is None else costs * weights[labels]).sum()
+    known = labels.clamp(min=0)
+    costs = -(1 - smoothing) * log_p.gather(-1, known[:, None])[:, 0] - smoothing * log_p.mean(dim=-1)
+    if weights is not None:
+        costs = costs * weights[known]
+    return costs.masked_fill(labels == UNCOUNTED, 0.0).sum()
 
 
 class ClassObjective(nn.Module):
@@ -76,9 +83,10 @@ class ClassObjective(nn.Module):
         self.register_buffer("weights", weights, persistent=False)
 
     def forward(self, batch: Any) -> tuple[Tensor, int]:
-        """Return the smoothed, weighted loss summed over the rows, in nats, and their number."""
+        """Return the smoothed, weighted loss summed over the rows, in nats, and how many counted."""
         logits, labels = self.logits(batch)
-        return class_cross_entropy(logits, labels, self.smoothing, self.weights), len(labels)
+        counted = int((batch.labels != UNCOUNTED).sum())  # where the batch is, so that no device is waited for
+        return class_cross_entropy(logits, labels, self.smoothing, self.weights), counted
 
     def logits(self, batch: LabelledBatch) -> tuple[Float[Tensor, "B K"], Int[Tensor, " B"]]:
         """Return the scores of each class and the right ones, both where the model is."""

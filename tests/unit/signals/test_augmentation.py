@@ -12,6 +12,7 @@ from regard.signals.augmentation import AugmentOptions, Crop, Mask, Noise, Rotat
 from regard.signals.batches import GeneratedBatches, SignalBatches
 from regard.signals.cases import as_cases
 from regard.signals.preparation import Preparation
+from regard.training.class_objective import UNCOUNTED
 
 CASE = np.arange(22.0).reshape(2, 11) + 1
 
@@ -89,6 +90,23 @@ class TestBatches:
         assert seen(0) == seen(0, shuffle=False)
         values = [*seen(0).values(), *seen(1).values(), *seen(0, seed=2).values()]
         assert len(set(values)) == 21
+
+    @pytest.mark.parametrize("ranks", [2, 5])
+    def test_shares_are_the_whole(self, ranks: int) -> None:
+        """Of batches of 3, 3 and 1: every row in one share as it is in the whole; where none is left, one uncounted."""
+        whole = list(self.batches(augment=Noise(1.0)).epoch(1))
+        shares = [list(self.batches(augment=Noise(1.0), share=(rank, ranks)).epoch(1)) for rank in range(ranks)]
+        for number, batch in enumerate(whole):
+            of_batch = [share[number] for share in shares]
+            for row, example in enumerate(batch.example_ids):
+                share = of_batch[row % ranks]
+                assert share.example_ids[row // ranks] == example
+                assert share.labels[row // ranks] == batch.labels[row]
+                length = len(self.cases[example][0])
+                assert (share.frames[row // ranks, :length] == batch.frames[row, :length]).all()
+            counted = sum(int((share.labels != UNCOUNTED).sum()) for share in of_batch)
+            assert counted == len(batch.example_ids)
+            assert all(len(share.example_ids) for share in of_batch)
 
     def test_generated_ones_never_repeat(self) -> None:
         made = GeneratedBatches(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -58,43 +60,6 @@ class TestArrays:
         np.save(tmp_path / "a.npy", ragged)
         with pytest.raises(DataError, match=r"is not an \.npy file of numbers"):
             read_signals(tmp_path / "a.npy", labelled=False)
-
-
-class TestTables:
-    def read(self, tmp_path: Path, text: str, **options: Any) -> Any:
-        (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-        return read_signals(tmp_path / "a.csv", **options)
-
-    def test_header_label_and_groups(self, tmp_path: Path) -> None:
-        text = "site,t0,t1,t2,label\nnorth,1,2,3,up\nsouth,4,5,,down\n"
-        found = self.read(tmp_path, text, layout=Layout(groups=("site",)))
-        assert found.labels == ["up", "down"]
-        assert found.groups == {"site": ["north", "south"]}
-        assert found.cases.lengths.tolist() == [3, 2]
-        assert found.cases[1].tolist() == [[4, 5]]
-
-    def test_without_header(self, tmp_path: Path) -> None:
-        assert self.read(tmp_path, "1,2,a\n,3,b\n").labels == ["a", "b"]
-        found = self.read(tmp_path, "7,1,2\n8,3,4\n", layout=Layout(labels="1"))
-        assert (found.labels, found.cases[1].tolist()) == (["7", "8"], [[3, 4]])
-        found = self.read(tmp_path, "7,1,2\n8,3,4\n", labelled=False)
-        assert (found.labels, found.cases[0].tolist()) == (None, [[7, 1, 2]])
-
-    @pytest.mark.parametrize(
-        ("text", "options", "words"),
-        [
-            ("", {}, "a.csv: is empty"),
-            ("t0,t1,y\n", {}, "no row follows"),
-            ("1,2,a\n1,a\n", {}, "a.csv:2: the row has 2 columns, but the first one has 3"),
-            ("1,2,a\n1,x,a\n", {}, "a.csv:2: 'x' is no number"),
-            ("1,2,a\n,,a\n", {}, "a.csv:2: the row has no value"),
-            ("t0,t1,kind\n1,2,a\n", {"layout": Layout(labels="kinds")}, "no column 'kinds'; did you mean 'kind'"),
-            ("1,2,a\n", {"layout": Layout(labels="4")}, "no column '4', and no header"),
-        ],
-    )
-    def test_refused(self, tmp_path: Path, text: str, options: dict[str, Any], words: str) -> None:
-        with pytest.raises(DataError, match=words):
-            self.read(tmp_path, text, **options)
 
 
 HEADER = "#made\n@problemName x\n@timeStamps false\n@univariate false\n@dimensions 2\n@classLabel true a b\n@data\n"
@@ -176,3 +141,54 @@ def test_damaged_files_are_told_in_words(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=name):
             read_signals(tmp_path / name, labelled=False)
+
+
+class TestMembers:
+    """Arrays of an .npz file as they lie in it: damaged, encrypted, or not as long as they say."""
+
+    def write(self, tmp_path: Path, save: Any = np.savez) -> tuple[Path, bytearray, int]:
+        """Return the path of a file, its bytes, and where its signals begin."""
+        path = tmp_path / "a.npz"
+        save(path, X=X, y=[0, 1, 2])
+        content = bytearray(path.read_bytes())
+        return path, content, content.find(X.tobytes())
+
+    def test_a_flipped_bit_of_a_mapped_array_is_noticed(self, tmp_path: Path) -> None:
+        path, content, place = self.write(tmp_path)
+        content[place + 7] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"a\.npz: is damaged"):
+            read_signals(path)
+
+    def test_an_encrypted_one_is_refused(self, tmp_path: Path) -> None:
+        path, content, _ = self.write(tmp_path)
+        for sign, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+            content[content.find(sign) + flags] |= 1
+        path.write_bytes(content)
+        with pytest.raises(DataError, match="'X' is encrypted"):
+            read_signals(path)
+
+    def test_one_that_says_to_be_longer_does_not_reach_into_the_next(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.npz"
+        written = io.BytesIO()
+        np.save(written, X)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("X.npy", written.getvalue().replace(b"(3, 2, 5)", b"(9, 2, 5)"))
+            archive.writestr("y.npy", written.getvalue())
+        with pytest.raises(DataError, match="is damaged"):
+            read_signals(path, labelled=False)
+
+    @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+    def test_labels_that_are_missing_are_no_class(self, tmp_path: Path, save: Any) -> None:
+        for labels in ([1.0, np.nan, 2.0], ["u", "", "v"]):
+            save(tmp_path / "a.npz", X=X, y=labels)
+            with pytest.raises(DataError, match=r"a\.npz: case 1 has no label"):
+                read_signals(tmp_path / "a.npz")
+            assert read_signals(tmp_path / "a.npz", labelled=False).cases.channels == 2
+
+
+def test_groups_are_refused_where_there_are_none(tmp_path: Path) -> None:
+    (tmp_path / "a.ts").write_text(HEADER + "1:2:a\n")
+    with pytest.raises(DataError, match="no column 'site' to group by"):
+        read_signals(tmp_path / "a.ts", Layout(groups=("site",)))
+    assert read_signals(tmp_path / "a.ts", Layout(groups=("site",)), labelled=False).labels == ["a"]

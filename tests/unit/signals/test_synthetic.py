@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -33,10 +35,29 @@ class TestTones:
         drawn = loud.draw(3000, rng())
         assert (loud.most_likely(drawn) == drawn.y).mean() < 0.5  # a third, and a little
 
-    @pytest.mark.parametrize("options", [{"frequencies": (0, 1)}, {"frequencies": (32,)}, {"noise": -1.0}])
-    def test_refused(self, options: dict[str, object]) -> None:
-        with pytest.raises(RecipeError, match="tones need"):
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"frequencies": (0, 1)}, "`tones.frequencies` must be above 0"),
+            ({"frequencies": (1, 32)}, "`tones.frequencies` must be .* below half the `length` of 64"),
+            ({"frequencies": ()}, "`tones.frequencies` must be two or more"),
+            ({"frequencies": (3,)}, "`tones.frequencies` must be two or more"),
+            ({"frequencies": (3, 3)}, "`tones.frequencies` must be two or more"),
+            ({"noise": -1.0}, "`tones.noise` must be at least 0, but is -1"),
+            ({"noise": math.nan}, "`tones.noise` must be"),
+            ({"noise": math.inf}, "`tones.noise` must be"),
+            ({"length": 10**15}, "`tones.length` must be from 1 to"),
+        ],
+    )
+    def test_refused(self, options: dict[str, object], words: str) -> None:
+        with pytest.raises(RecipeError, match=words):
             Tones(**options)  # type: ignore[arg-type]
+
+    def test_too_many_are_refused_before_memory_is_taken(self) -> None:
+        with pytest.raises(RecipeError, match="`n` asks for 1,000,000,000,000 cases of 64 samples"):
+            Tones().draw(10**12, rng())
+        with pytest.raises(RecipeError, match="`n` asks for 1,000,000,000,000 cases of 128 samples"):
+            Modulations().draw(10**12, rng())
 
 
 class TestModulations:
@@ -112,8 +133,14 @@ class TestModulations:
         ("options", "words"),
         [
             ({"names": ("BPSK", "QPSQ")}, "did you mean 'QPSK'"),
-            ({"snr": ()}, "a ratio"),
-            ({"roll_off": 0.0}, "roll_off"),
+            ({"names": ("BPSK", "BPSK")}, "`modulations.names` must be two or more"),
+            ({"snr": ()}, "`modulations.snr` must be ratios"),
+            ({"snr": (0.0, math.nan)}, "`modulations.snr` must be ratios"),
+            ({"snr": (4000.0,)}, "`modulations.snr` must be ratios from -300 to 300 dB"),
+            ({"symbols": 0}, "`modulations.symbols` must be at least 1"),
+            ({"symbols": 10**15}, "`modulations.symbols` × `samples_per_symbol` must be at most"),
+            ({"roll_off": 0.0}, "`modulations.roll_off`"),
+            ({"offset": math.nan}, "`modulations.offset`"),
         ],
     )
     def test_refused(self, options: dict[str, object], words: str) -> None:

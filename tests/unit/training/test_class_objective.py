@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.training import ClassObjective, class_cross_entropy
+from regard.training.class_objective import UNCOUNTED
 
 
 @dataclass
@@ -61,3 +62,16 @@ def test_the_module_counts_rows_and_hands_lengths_on() -> None:
     assert loss.item() == pytest.approx(math.log(1 + math.exp(-2)))  # the second row weighs nothing, the 9s are padding
     loss.backward()
     assert "weights" not in objective.state_dict()
+
+
+def test_a_row_that_does_not_count_costs_nothing() -> None:
+    frames = torch.tensor([[[2.0, 0.0]], [[5.0, 3.0]]])
+    objective = ClassObjective(Means(), 0.1, torch.tensor([1.0, 7.0]))
+    alone, _ = objective(Labelled(frames[:1], None, torch.tensor([1])))
+    loss, count = objective(Labelled(frames, None, torch.tensor([1, UNCOUNTED])))
+    assert (loss.item(), count) == (alone.item(), 1)
+    objective.zero_grad()
+    nothing, count = objective(Labelled(frames[1:], None, torch.tensor([UNCOUNTED])))
+    nothing.backward()
+    assert (nothing.item(), count) == (0, 0)
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in objective.parameters())

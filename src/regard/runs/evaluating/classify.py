@@ -36,22 +36,30 @@ def read_cases(classifier: SignalClassifier, path: str | Path) -> Cases:
 
 
 def answers(classifier: SignalClassifier, cases: Cases, *, jsonl: bool = False) -> Iterator[str]:
-    """Yield a line a case, in order: its label, or JSON with the probability of every label."""
+    """Yield a line a case, in order: its label, or JSON with the probability of every label.
+
+    Raises:
+        ShapeError: a case cannot be used.
+    """
     names = [str(label) for label in classifier.classes]
     for start in range(0, len(cases), _PART):
-        part = cases.subset(np.arange(start, min(start + _PART, len(cases))))
-        for row in classifier.probabilities(part):
+        for row in classifier.probabilities(cases, np.arange(start, min(start + _PART, len(cases)))):
             label = names[int(row.argmax())]
             shares = {name: round(float(share), 6) for name, share in zip(names, row, strict=True)}
             yield json.dumps({"label": label, "probabilities": shares}, ensure_ascii=False) if jsonl else label
 
 
-def write_explanations(classifier: SignalClassifier, cases: Cases, path: str | Path, *, first: int) -> None:
-    """Write an HTML page of the first cases, each with its weights over time."""
+def write_explanations(classifier: SignalClassifier, cases: Cases, path: str | Path, *, first: int) -> int:
+    """Write an HTML page of the first cases, each with its weights over time, and return how many they are.
+
+    Raises:
+        ShapeError: a case cannot be used.
+    """
     found = explain(classifier, cases.subset(np.arange(min(first, len(cases)))))
     views = [_view(index, explanation) for index, explanation in enumerate(found)]
     page = render_page("Signals, and what counted in them", [SignalSection(views, _NOTE)])
     write_result(path, page.encode())
+    return len(views)
 
 
 def _view(index: int, explanation: Explanation) -> SignalView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from regard.inspection import figures
 from regard.runs.device import best_device
 from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe, check_signals
-from regard.runs.training.train_classifier import class_numbers, evaluation_set
+from regard.runs.training.prepare_signals import class_numbers, evaluation_set
+from regard.runs.translating.output import write_result
 from regard.signals.classifier import SignalClassifier, load_classifier
-from regard.signals.readers import Layout, SignalSet, read_signals
+from regard.signals.readers import Layout, SignalSet, naming, read_signals
 from regard.signals.synthetic import Drawn, Modulations
 
 
@@ -71,8 +73,11 @@ def evaluate_classifier(
     names = [str(label) for label in classifier.classes]
     found = _evaluation_set(recipe, signals, groups, Path(data or ""))
     assert found.labels is not None  # asked for
-    labels = class_numbers(found.labels, names, str(signals or "the test set"))
-    report = classification_report(labels, classifier.probabilities(found.cases), names, groups=found.groups)
+    where = str(signals or (options and options.test) or "the test set")
+    labels = class_numbers(found.labels, names, where)
+    with naming(where):
+        probabilities = classifier.probabilities(found.cases)
+    report = classification_report(labels, probabilities, names, groups=found.groups)
     best = _ceiling(options, found, labels, names) if ceiling else None
     if plots is not None:
         draw(report, Path(plots), best)
@@ -91,17 +96,21 @@ def draw(report: ClassificationReport, folder: Path, ceiling: ClassificationRepo
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be a folder of pictures: {error.strerror}") from None
+
     names = [figure.name for figure in report.classes]
-    figures.confusion_matrix(report.confusion, names).savefig(folder / "confusion.png")
+    pictures = {"confusion": figures.confusion_matrix(report.confusion, names)}
     points = [(bin.confidence, bin.accuracy, bin.cases) for bin in report.bins]
-    figures.calibration(points).savefig(folder / "calibration.png")
+    pictures["calibration"] = figures.calibration(points)
     for column in dict.fromkeys(group.column for group in report.groups):
         lines = {"model": report, **({"maximum likelihood": ceiling} if ceiling else {})}
         curves = {
             name: {group.value: group.accuracy for group in of.groups if group.column == column}
             for name, of in lines.items()
         }
-        figures.accuracy_by_group(column, curves).savefig(folder / f"accuracy-by-{column}.png")
+        plain = re.sub(r"[^\w.+=-]", "_", column)  # a column has any name, which must not lead out of the folder
+        pictures[f"accuracy-by-{plain}"] = figures.accuracy_by_group(column, curves)
+    for name, picture in pictures.items():
+        write_result(folder / f"{name}.png", figures.image_bytes(picture))
 
 
 def _evaluation_set(
@@ -110,10 +119,9 @@ def _evaluation_set(
     if signals is None:
         if recipe is None:
             raise RecipeError("the model has no recipe that names a test set; give a file of signals")
-        return evaluation_set(recipe.data, folder, recipe.training.seed)
+        return evaluation_set(recipe.data, folder, recipe.training.seed, groups)
     layout = recipe.data.layout if recipe else Layout()
-    wanted = Layout(layout.x, layout.labels, layout.lengths, (*layout.groups, *groups), layout.channels_last)
-    return read_signals(in_folder(Path(), str(signals)), wanted)
+    return read_signals(in_folder(Path(), str(signals)), layout.with_groups(groups))
 
 
 def _ceiling(options: SignalData | None, found: SignalSet, labels: Any, names: list[str]) -> ClassificationReport:

@@ -20,26 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from regard.data import open_raw
-from regard.errors import FolderError, InputError, InterruptedRun, MissingExtraError
+from regard.errors import FolderError, InputError, MissingExtraError
 from regard.inspection import draw_table
 from regard.inspection.figures import compared_variants, image_bytes
-from regard.runs.evaluating.evaluate import evaluate
+from regard.runs.looking.trial import trial
 from regard.runs.looking.variants import Variant, usable, variants
-from regard.runs.recipes.plan import plan
 from regard.runs.recipes.recipe import Tables, read_tables
 from regard.runs.recipes.toml import write_toml
-from regard.runs.saying import Say, say_nothing
-from regard.runs.text_set import set_files
+from regard.runs.saying import Say
 from regard.runs.training.folder import RunFolder
-from regard.runs.training.prepare import prepare
-from regard.runs.training.train import train
-from regard.runs.training.validation import Validation
 from regard.storage import write_bytes
-from regard.training import Seq2SeqObjective, evaluation_mode
-from regard.translator import Translator
 
 _FIGURES = "figures.json"
 
@@ -82,7 +72,7 @@ def ablate(
     """Train every variant with every seed, one after the other; what was finished before is not trained again.
 
     Args:
-        recipe: A TOML file.
+        recipe: A TOML file, of text or of signals.
         vary: Keys and their values, as :func:`variants` reads them.
         seeds: How many seeds: 1, 2, … the same for each variant.
         out: A folder; left out, one named after the recipe, in ``runs``.
@@ -146,17 +136,8 @@ def _trained(variant: Variant, seed: int, tables: Tables, out: Path, data: Path,
     recipe = out / "recipes" / f"{folder.path.parent.name}-{folder.path.name}.toml"
     recipe.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(recipe, text.encode())
-    ending = _Ending()
-    translator = train(recipe, out=folder.path, data=data, device=device, quiet=quiet, observers=[ending])
-    if ending.reason == "terminated":
-        raise InterruptedRun("asked to stop; everything is saved, and the same command goes on from there")
-    outcome = Outcome(
-        variant.name,
-        seed,
-        sum(parameter.numel() for parameter in translator.model.parameters()),
-        _figures(translator, recipe, folder, data),
-        str(folder.path),
-    )
+    parameters, figures = trial(recipe, folder=folder, data=data, device=device, quiet=quiet)
+    outcome = Outcome(variant.name, seed, parameters, figures, str(folder.path))
     written = json.dumps({**outcome.to_json(), "recipe": text}, indent=1, ensure_ascii=False)
     write_bytes(folder.path / _FIGURES, written.encode() + b"\n")
     return outcome
@@ -181,33 +162,6 @@ def _place(variant: Variant, seed: int, out: Path) -> RunFolder:
 
 def _recipe(variant: Variant, seed: int, tables: Tables) -> str:
     return write_toml(Variant(variant.name, {**variant.changes, "training.seed": seed}).tables(tables))
-
-
-class _Ending:
-    """An observer that remembers why a training ended."""
-
-    reason = ""
-
-    def __call__(self, event: str, facts: Mapping[str, Any]) -> None:
-        if event == "ended":
-            self.reason = facts["reason"]
-
-
-def _figures(translator: Translator, recipe: Path, folder: RunFolder, data: Path) -> dict[str, float]:
-    """Return the figures of the finished model, which may be a mean of checkpoints that nobody has validated."""
-    effective = folder.read_recipe()
-    asked = plan(recipe, data=data)
-    raw = open_raw(asked.corpora(), folder.cache, temperature=effective.data.temperature)
-    validation = Validation(
-        prepare(effective, raw, folder, data, say_nothing), effective.evaluation, effective.generation
-    )
-    objective = Seq2SeqObjective(translator.model, effective.training.label_smoothing)
-    with torch.no_grad(), evaluation_mode(objective):
-        figures = dict(validation(objective))
-    if set_files(effective.data, "test", data) is not None:
-        report = evaluate(translator, data=data).first
-        figures |= {f"test.{figure.name}": figure.value for figure in report.figures}
-    return figures
 
 
 def _by_figure(outcomes: Sequence[Outcome]) -> dict[str, dict[str, list[float]]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, RecipeError
-from regard.models import TransformerSpec
 from regard.runs.recipes.recipe import DataOptions, ModelChoice, Recipe, Tables, check, dump, in_folder, listed
+from regard.runs.recipes.signal_recipe import ClassifierChoice, check_signals, dump_signals, is_of_signals
 from regard.runs.saying import Say
 
 
@@ -81,22 +81,38 @@ def usable(chosen: Sequence[Variant], tables: Tables, recipe: str | Path, data: 
         RecipeError: One is no recipe, or has nothing to train on.
         DataError: It names a file that is not there.
     """
-    known: dict[tuple[str, TransformerSpec], Variant] = {}
+    known: dict[Hashable, Variant] = {}
     for variant in chosen:
         where = f"{recipe} with {variant.name}"
-        whole = check(variant.tables(tables), where)
-        if not whole.data.all_corpora():
-            raise RecipeError(f"{where}: nothing to train on; name source and target, or pairs, in [data]")
-        for key, path in _files(whole, data):
+        changed = variant.tables(tables)
+        sense, files = _of_signals(changed, where, data) if is_of_signals(changed) else _of_text(changed, where, data)
+        for key, path in files:
             if path == "-":
                 raise RecipeError(f"{where}: several trainings cannot read standard input ({key}); name a file")
             if not Path(path).is_file():
                 raise DataError(f"{path}: there is no such file ({key} of {where})")
-        # a model may be spelled in several ways, "none" and {kind = "none"}; its spec has one
-        spelled = dump(replace(whole, model=ModelChoice())), whole.model.spec(source_vocab=8, target_vocab=8)
-        if (same := known.setdefault(spelled, variant)) is not variant:
+        if (same := known.setdefault(sense, variant)) is not variant:
             say(f"{variant.name} comes to the same as {same.name}, which is trained once")
     return [*known.values()]
+
+
+# Both return what a recipe comes to, however it is spelled, and the key and path of each file that it reads.
+# A model may be spelled in several ways, "none" and {kind = "none"}; its spec has one.
+
+
+def _of_text(tables: Tables, where: str, data: Path) -> tuple[Hashable, list[tuple[str, str]]]:
+    whole = check(tables, where)
+    if not whole.data.all_corpora():
+        raise RecipeError(f"{where}: nothing to train on; name source and target, or pairs, in [data]")
+    sense = dump(replace(whole, model=ModelChoice())), whole.model.spec(source_vocab=8, target_vocab=8)
+    return sense, [*_files(whole, data)]
+
+
+def _of_signals(tables: Tables, where: str, data: Path) -> tuple[Hashable, list[tuple[str, str]]]:
+    whole = check_signals(tables, where)
+    sense = dump_signals(replace(whole, model=ClassifierChoice())), whole.model.spec(2, 1, 64)
+    named = ((f"data.{name}", getattr(whole.data, name)) for name in ("train", "valid", "test"))
+    return sense, [(key, in_folder(data, path)) for key, path in named if path is not None]
 
 
 def _files(recipe: Recipe, data: Path) -> Iterator[tuple[str, str]]:

@@ -20,9 +20,10 @@ from regard.runs.recipes.mistakes import validated
 from regard.runs.recipes.recipe import Tables
 from regard.runs.recipes.toml import write_toml
 from regard.signals.augmentation import AugmentOptions
+from regard.signals.pace import BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY, pace
 from regard.signals.preparation import Missing, Scaling
 from regard.signals.readers import Layout
-from regard.signals.synthetic import Generator, Modulations, Tones
+from regard.signals.synthetic import Generator, Modulations, Tones, refuse_too_many
 from regard.signals.validation import FIGURES
 from regard.training import TrainingOptions
 
@@ -71,7 +72,7 @@ class SignalData:
     iq: bool = False
     missing: Missing = "error"
     scaling: Scaling = "channel"
-    batch_size: int = 64
+    batch_size: int = BATCH_SIZE
     class_weight: Literal["none", "balanced"] = "none"
     augment: AugmentOptions = field(default_factory=AugmentOptions)
     tones: Tones | None = None
@@ -89,6 +90,9 @@ class SignalData:
         for name, least in (("batch_size", 1), ("cases", 2), ("valid_cases", 0), ("test_cases", 1)):
             if getattr(self, name) < least:
                 raise RecipeError(f"`{name}` must be at least {least}, but is {getattr(self, name)}")
+        if self.generator is not None:
+            for name in ("batch_size" if self.fresh else "cases", "valid_cases", "test_cases"):
+                refuse_too_many(name, getattr(self, name), self.generator)
 
     @property
     def generator(self) -> Generator | None:
@@ -156,6 +160,12 @@ class SignalRecipe:
                 raise RecipeError(f"training.{key} is for text{instead}")
 
 
+def is_of_signals(tables: Mapping[str, Any]) -> bool:
+    """Return whether the tables are those of a recipe of signals."""
+    data = tables.get("data")
+    return isinstance(data, Mapping) and data.get("kind") == "signals"
+
+
 def check_signals(tables: Mapping[str, Any], where: str = "recipe") -> SignalRecipe:
     """Return the recipe that ``tables`` describe.
 
@@ -174,22 +184,21 @@ def check_signals(tables: Mapping[str, Any], where: str = "recipe") -> SignalRec
 def complete(tables: Tables, num_cases: int) -> tuple[Tables, str]:
     """Return ``tables`` with a value for each key of the training that was left out, and a sentence that says which.
 
-    Updates are as many as 40 passes need, from 300 to 20,000, unless another limit is given; warm-up is a tenth of
-    them; validations come once a pass, 20 updates apart at least; the rate falls along a cosine from 2e-3.
+    Updates, warm-up and validations are those of `regard.signals.pace`, unless another limit is given; the rate falls
+    along a cosine where the number of updates is known.
     """
     tables = {name: dict(table) for name, table in tables.items()}
     training = tables.setdefault("training", {})
-    a_pass = -(-num_cases // tables["data"].get("batch_size", SignalData.batch_size))
-    updates = training.get("updates", min(max(40 * a_pass, 300), 20_000))
+    fits = pace(num_cases, tables["data"].get("batch_size", BATCH_SIZE), training.get("updates"))
     limited = training.keys() & {"epochs", "minutes", "patience"} and "updates" not in training
     wishes = {
-        **({} if limited else {"updates": updates}),
+        **({} if limited else {"updates": fits.updates}),
         "schedule": "inverse_sqrt" if limited else "cosine",
-        "warmup": max(updates // 10, 1),
-        "validate_every": max(a_pass, 20),
-        "save_every": max(a_pass, 20),
-        "learning_rate": 2e-3,
-        "weight_decay": 0.01,
+        "warmup": fits.warmup,
+        "validate_every": fits.validate_every,
+        "save_every": fits.validate_every,
+        "learning_rate": LEARNING_RATE,
+        "weight_decay": WEIGHT_DECAY,
     }
     chosen = {key: value for key, value in wishes.items() if key not in training}
     training |= chosen

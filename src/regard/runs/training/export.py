@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from torch import Tensor
+
 from regard import __version__
-from regard.bundle import save_bundle
-from regard.errors import FolderError, RecipeError
+from regard.bundle import refuse_to_replace, save_bundle
+from regard.errors import RecipeError
 from regard.models import build
 from regard.runs.recipes.recipe import Recipe, to_tables
 from regard.runs.training.folder import RunFolder
-from regard.storage import MANIFEST
-from regard.training import Checkpoints, Seq2SeqObjective, load_tensors
+from regard.training import Checkpoints, ClassObjective, Seq2SeqObjective, load_tensors
 
 Which = Literal["best", "last"]
 
@@ -27,7 +28,7 @@ def export_as_asked(folder: RunFolder, out: str | Path | None = None) -> str:
     Raises:
         FolderError: there is no run, or no checkpoint.
     """
-    options = folder.read_recipe().training
+    options = folder.training()
     if options.average == "none":
         return export_in_words(folder, "best" if options.keep_best else "last", 1, out)
     return export_in_words(folder, options.average, options.average_count, out)
@@ -36,7 +37,7 @@ def export_as_asked(folder: RunFolder, out: str | Path | None = None) -> str:
 def export_in_words(folder: RunFolder, which: Which, count: int, out: str | Path | None = None) -> str:
     """Do `export`, and return in words which weights were taken."""
     updates = export(folder, which, count, out)
-    return weights_in_words(updates, moving=folder.read_recipe().training.ema > 0)
+    return weights_in_words(updates, moving=folder.training().ema > 0)
 
 
 def weights_in_words(updates: Sequence[int], *, moving: bool) -> str:
@@ -67,33 +68,33 @@ def export(folder: RunFolder, which: Which, count: int, out: str | Path | None =
     if count < 1:
         raise RecipeError(f"the number of checkpoints must be at least 1, but is {count}")
     target_folder = Path(out) if out is not None else folder.model
-    if not _only_a_model(target_folder):
-        raise FolderError(f"{target_folder} holds other things than a model; choose a new or empty folder")
-    recipe = folder.read_recipe()
+    refuse_to_replace(target_folder)
+    of_signals = folder.of_signals
     checkpoints = Checkpoints(folder.checkpoints)
     updates = checkpoints.chosen(which, count)
+    weights = checkpoints.average(updates)
+    if of_signals:
+        classifier = folder.read_classifier()
+        load_tensors(ClassObjective(classifier.model), weights)
+        classifier.save(target_folder)
+    else:
+        _save_translator(folder, weights, target_folder, updates)
+    return updates
+
+
+def _save_translator(folder: RunFolder, weights: dict[str, Tensor], out: Path, updates: Sequence[int]) -> None:
+    recipe = folder.read_recipe()
     source, target = folder.read_tokenizers()
     model = build(recipe.model.spec(len(source), len(target)))
-    load_tensors(Seq2SeqObjective(model), checkpoints.average(updates))
+    load_tensors(Seq2SeqObjective(model), weights)
     save_bundle(
-        target_folder,
+        out,
         model=model,
         source_tokenizer=source,
         target_tokenizer=target,
         recipe=to_tables(recipe),
         card=_card(recipe, updates, sum(parameter.numel() for parameter in model.parameters())),
     )
-    return updates
-
-
-def _only_a_model(folder: Path) -> bool:
-    """Whether writing a model folder here loses nothing but an older model."""
-    if not folder.exists():
-        return True
-    if not folder.is_dir():
-        return False
-    there = {entry.name for entry in folder.iterdir()}
-    return not there or ({MANIFEST, "config.json"} <= there and not any(entry.is_dir() for entry in folder.iterdir()))
 
 
 def _card(recipe: Recipe, updates: Sequence[int], parameters: int) -> str:

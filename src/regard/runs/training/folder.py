@@ -6,6 +6,7 @@
       recipe.toml      every key in effect
       log.jsonl        what happened, one event a line
       tokenizers/      sealed: made once, at the start
+      classifier/      instead, for signals: classes, standardisation and sizes
       checkpoints/     where the run can go on from
       cache/           text and ids ready to be read; may be deleted
       model/           the finished model folder
@@ -18,14 +19,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from regard.bundle import read_tokenizers, tokenizers_config, tokenizers_files
+from regard.bundle import read_tokenizers, refuse_to_replace, tokenizers_config, tokenizers_files
 from regard.data import TextTokenizer
 from regard.errors import FolderError
 from regard.folders import MODEL
 from regard.runs.recipes.recipe import Corpus, Recipe, Tables, check, read_tables, to_tables
+from regard.runs.recipes.signal_recipe import check_signals, is_of_signals
 from regard.runs.recipes.toml import write_toml
+from regard.signals.classifier import SignalClassifier, from_config
 from regard.storage import open_sealed, seal, write_bytes
-from regard.training import Checkpoints
+from regard.training import Checkpoints, TrainingOptions
 from regard.training.fingerprint import changes
 from regard.training.options import CHANGEABLE
 
@@ -55,6 +58,7 @@ class RunFolder:
         self.recipe = self.path / "recipe.toml"
         self.log = self.path / "log.jsonl"
         self.tokenizers = self.path / "tokenizers"
+        self.classifier = self.path / "classifier"
         self.checkpoints = self.path / "checkpoints"
         self.cache = self.path / "cache"
         self.model = self.path / MODEL
@@ -68,7 +72,7 @@ class RunFolder:
         """Make the folder, or accept one that is empty or of a run.
 
         Raises:
-            FolderError: it holds something else, or cannot be made.
+            FolderError: it, or its folder of the model, holds something else, or cannot be made.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -77,6 +81,7 @@ class RunFolder:
             raise FolderError(f"{self.path} cannot be the folder of a run: {error.strerror}") from None
         if strange:
             raise FolderError(f"{self.path} holds other things than a run of regard; choose a new or empty folder")
+        refuse_to_replace(self.model)
 
     def keep_recipe(self, recipe: Recipe) -> None:
         """Write ``recipe.toml``, unless a run was started here with another one.
@@ -104,13 +109,30 @@ class RunFolder:
         Raises:
             FolderError: there is none.
         """
-        if not self._has_recipe():
-            raise FolderError(f"{self.path} is not the folder of a run: it holds no recipe.toml of one")
-        return check(read_tables(self.recipe), str(self.recipe))
+        return check(self._tables(), str(self.recipe))
+
+    def training(self) -> TrainingOptions:
+        """Return how the run that was started here is trained, be it of text or of signals.
+
+        Raises:
+            FolderError: there is none.
+        """
+        tables = self._tables()
+        return (check_signals if is_of_signals(tables) else check)(tables, str(self.recipe)).training
 
     def warmup(self) -> int | None:
         """Return the warm-up of the run that was started here; None if none was."""
-        return self.read_recipe().training.warmup if self.started else None
+        return self.training().warmup if self.started else None
+
+    @property
+    def of_signals(self) -> bool:
+        """Whether the run is of signals."""
+        return is_of_signals(self._tables())
+
+    def _tables(self) -> Tables:
+        if not self._has_recipe():
+            raise FolderError(f"{self.path} is not the folder of a run: it holds no recipe.toml of one")
+        return read_tables(self.recipe)
 
     def _has_recipe(self) -> bool:
         return self.recipe.is_file() and self.recipe.read_bytes().startswith(_HEADER.encode())
@@ -128,6 +150,18 @@ class RunFolder:
         """
         sealed = open_sealed(self.tokenizers)
         return read_tokenizers(sealed, json.loads(sealed.read("config.json")))
+
+    def keep_classifier(self, classifier: SignalClassifier) -> None:
+        """Seal all of a classifier but its weights, which are those of the checkpoints."""
+        seal(self.classifier, {"config.json": classifier.config()})
+
+    def read_classifier(self) -> SignalClassifier:
+        """Return the classifier of the run, with weights that are not trained yet.
+
+        Raises:
+            FolderError: it is missing or damaged.
+        """
+        return from_config(open_sealed(self.classifier).read("config.json"), self.classifier / "config.json")
 
 
 def _compared(tables: Tables) -> dict[str, Any]:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import regard.runs.looking.ablate
+import regard.runs.looking.trial
 from regard.cli import run
 from regard.errors import FolderError, InputError, InterruptedRun, RecipeError
 from regard.inspection.figures import compared_variants
+from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
 from regard.runs.looking.ablate import Outcome, ablate, table_lines
+from regard.runs.recipes.toml import write_toml
 from unit.runs.toys import write_corpus
 
 VARY = ["model.positions=none,sinusoidal"]
@@ -36,7 +38,7 @@ def test_where_runs_cannot_go_is_told_before_one_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_corpus(tmp_path)
-    monkeypatch.setattr(regard.runs.looking.ablate, "train", None)
+    monkeypatch.setattr(regard.runs.looking.trial, "train", None)
     words = ["ablate", str(tmp_path / "recipe.toml"), "--vary", VARY[0], "-o"]
     file = tmp_path / "train.src"
     for out in (file, file / "inside"):
@@ -53,7 +55,7 @@ def test_a_variant_given_twice_is_trained_once(tmp_path: Path, monkeypatch: pyte
         begun.append(recipe.name)
         raise InterruptedRun("stop")
 
-    monkeypatch.setattr(regard.runs.looking.ablate, "train", stopped)
+    monkeypatch.setattr(regard.runs.looking.trial, "train", stopped)
     vary = ['model.positions="none",{kind = "none"},"none","learned"']
     with pytest.raises(InterruptedRun):
         ablate(tmp_path / "recipe.toml", vary, seeds=1, out=tmp_path / "o", quiet=True, say=said.append)
@@ -99,7 +101,7 @@ def test_what_is_finished_is_not_trained_again(
     trained: tuple[Path, list[Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, outcomes = trained
-    monkeypatch.setattr(regard.runs.looking.ablate, "train", None)
+    monkeypatch.setattr(regard.runs.looking.trial, "train", None)
     again = ablate(folder / "recipe.toml", VARY, seeds=2, out=folder / "out", quiet=True, say=lambda _: None)
     assert again == outcomes
     other = ["model.positions=learned,sinusoidal", "training.updates=4"]  # of the first nothing is there yet
@@ -118,7 +120,7 @@ def test_a_request_to_stop_is_not_followed_by_the_next_training(
         for observer in said["observers"]:  # type: ignore[attr-defined]
             observer("ended", {"reason": "terminated"})
 
-    monkeypatch.setattr(regard.runs.looking.ablate, "train", stopped)
+    monkeypatch.setattr(regard.runs.looking.trial, "train", stopped)
     with pytest.raises(InterruptedRun):
         ablate(tmp_path / "recipe.toml", VARY, out=tmp_path / "out", quiet=True, say=lambda _: None)
     assert begun == ["model.positions=none-seed-1.toml"]
@@ -151,6 +153,23 @@ def test_the_picture_has_a_dot_for_each_seed() -> None:
     assert bleu.get_xlabel() == "BLEU"
     with pytest.raises(InputError, match="no figure to compare"):
         compared_variants({})
+
+
+def test_signals_are_ablated_too(tmp_path: Path) -> None:
+    data = {"kind": "signals", "cases": 24, "valid_cases": 11, "test_cases": 13, "tones": {"length": 16}}
+    sizes = {"d_model": 8, "num_heads": 2, "layers": 1, "d_ff": 11}
+    recipe = tmp_path / "tones.toml"
+    recipe.write_text(write_toml({"data": data, "model": sizes, "training": {"updates": 3}}))
+    with pytest.raises(RecipeError, match=r"model\.readout = 'means'.*did you mean 'mean'"):
+        ablate(recipe, ["model.readout=means"], out=tmp_path / "o", quiet=True, say=lambda _: None)
+    vary = ["model.readout=mean,attention"]
+    outcomes = ablate(recipe, vary, seeds=1, out=tmp_path / "out", device="cpu", quiet=True, say=lambda _: None)
+    assert [outcome.variant for outcome in outcomes] == ["model.readout=mean", "model.readout=attention"]
+    assert outcomes[0].parameters < outcomes[1].parameters
+    names = {"loss", "accuracy", "balanced_accuracy", "macro_f1"}
+    assert outcomes[0].figures.keys() == names | {f"test.{name}" for name in names}
+    found = evaluate_classifier(outcomes[1].folder).report
+    assert outcomes[1].figures["test.accuracy"] == found.accuracy
 
 
 def test_the_verb(trained: tuple[Path, list[Outcome]], capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import regard.runs.training.train_classifier as train_module
 from regard.cli import run
-from regard.errors import FolderError, RecipeError
+from regard.errors import DataError, FolderError, RecipeError
+from regard.inspection.figures import read_log
+from regard.runs.recipes.recipe import read_tables
 from regard.runs.recipes.signal_recipe import check_signals, complete, dump_signals, signal_tables
 from regard.runs.recipes.toml import write_toml
 from regard.runs.training.train_classifier import train_classifier
 from regard.signals.classifier import load_classifier
+from regard.training.distributed import Ranks
+from regard.training.weights import from_bytes
+from unit.training.together import together
 
 MODEL = {"d_model": 8, "num_heads": 2, "layers": 1, "d_ff": 11, "readout": "attention", "dropout": 0.0}
 TRAINING = {"updates": 24, "learning_rate": 2e-2, "save_every": 8, "validate_every": 8}
@@ -58,7 +67,8 @@ def test_from_files_to_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
     page = tmp_path / "look.html"
     assert run(["classify", model, str(tmp_path / "test.npz"), "--explain", str(page), "--first", "3"]) == 0
-    assert capsys.readouterr().out == "no\nyes\n" * 15
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("no\nyes\n" * 15, f"{page}: what counted in 3 cases\n")
     text = page.read_text(encoding="utf-8")
     assert '"type":"signal"' in text
     assert text.count('"name":"attention"') == 3
@@ -75,6 +85,100 @@ def test_from_files_to_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "is a classifier of signals, where it has no meaning" in told
     assert "known for generated signals alone" in told
     assert "holds a classifier of signals" in told
+
+
+def test_groups_that_nobody_knows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, model = recipe(tmp_path), str(tmp_path / "run")
+    assert run(["train", str(path), "--out", model, "--updates", "8", "--quiet"]) == 0
+    for words in (["--data", str(tmp_path)], ["--signals", str(tmp_path / "test.npz")]):
+        assert run(["evaluate", model, *words, "--group", "sites"]) == 2
+        assert "holds no array 'sites'; did you mean 'site'?" in capsys.readouterr().err
+    tables = {"data": {"kind": "signals", "cases": 64, "tones": {}}, "model": MODEL, "training": TRAINING}
+    (tmp_path / "tones.toml").write_text(write_toml(tables))
+    assert run(["train", str(tmp_path / "tones.toml"), "--out", str(tmp_path / "tones"), "--updates", "8", "-q"]) == 0
+    assert run(["evaluate", str(tmp_path / "tones"), "--group", "snr"]) == 2
+    assert "the generated signals have no group 'snr'" in capsys.readouterr().err
+
+
+def test_averages_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = recipe(tmp_path), tmp_path / "run"
+    train_classifier(path, out=out, quiet=True)
+    assert run(["average", str(out), "--last", "2", "-o", str(tmp_path / "mean")]) == 0
+    told = capsys.readouterr().err
+    assert told == f"{tmp_path / 'mean'}: the mean of the weights of updates 16 and 24\n"
+    kept = [
+        from_bytes((out / "checkpoints" / f"update-000000{n}" / "model.safetensors").read_bytes()) for n in (16, 24)
+    ]
+    mean = load_classifier(tmp_path / "mean")
+    for name, weights in mean.model.state_dict().items():
+        torch.testing.assert_close(weights, (kept[0][f"model.{name}"] + kept[1][f"model.{name}"]) / 2)
+    asked = load_classifier(out)
+    assert (mean.preparation, mean.recipe) == (asked.preparation, asked.recipe)
+    (out / "model" / "notes.txt").write_text("kept")
+    assert run(["average", str(out)]) == 2
+    assert run(["train", str(path), "--out", str(out)]) == 2
+    assert capsys.readouterr().err.count("holds other things than a model") == 2
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_two_processes_train_what_one_does(tmp_path: Path, fresh: bool) -> None:
+    """Batches of 7 and of 1 of 29 cases, so that one process has nothing of the last; losses differ by roundings."""
+    path = recipe(tmp_path, valid_fraction=0.0, batch_size=7, augment={"noise": 0.1, "crop": 0.6})
+    tables = read_tables(path)
+    if fresh:
+        data = {"kind": "signals", "cases": 29, "fresh": True, "batch_size": 7, "valid_cases": 20, "test_cases": 40}
+        tables["data"] = data | {"tones": {"length": 16}, "augment": {"noise": 0.1}}
+    else:
+        with np.load(tmp_path / "train.npz") as stored:
+            np.savez(tmp_path / "train.npz", **{name: array[:29] for name, array in stored.items()})
+    tables["training"] |= {"updates": 6}
+    alone = train_classifier(tables, out=tmp_path / "one", data=tmp_path, quiet=True)
+
+    def work(ranks: Ranks) -> dict[str, list[float]]:
+        train_module.joined = lambda device: nullcontext(ranks)  # type: ignore[attr-defined]  # in this process alone
+        found = train_classifier(tables, out=tmp_path / "two", data=tmp_path, quiet=True)
+        return {name: weights.flatten().tolist() for name, weights in found.model.state_dict().items()}
+
+    shared = together(tmp_path, 2, work)
+    assert shared[0] == shared[1]
+    logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
+    losses = [[event["loss"] for event in log if event["event"] == "update"] for log in logs]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)  # float32, sums in another order
+    assert len(losses[0]) == 6
+    assert alone.model.spec == load_classifier(tmp_path / "two").model.spec
+
+
+def test_every_label_once_is_no_class(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=np.zeros((5, 7)), y=np.arange(5) / 3)
+    data = {"kind": "signals", "train": "a.npz"}
+    with pytest.raises(DataError, match=r"a\.npz: 5 cases of 5 classes"):
+        train_classifier({"data": data}, out=tmp_path / "run", data=tmp_path, quiet=True)
+
+
+def test_a_case_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, model = recipe(tmp_path), str(tmp_path / "run")
+    assert run(["train", str(path), "--out", model, "--updates", "8", "--quiet"]) == 0
+    stored = dict(np.load(tmp_path / "test.npz"))
+    wrong = {
+        "nan": (np.where(np.arange(30)[:, None, None] == 11, np.nan, stored["X"]), "case 11: Input X contains NaN"),
+        "inf": (
+            np.where(np.arange(30)[:, None, None] == 13, np.inf, stored["X"]),
+            "case 13: Input X contains infinity",
+        ),
+        "axes": (stored["X"].transpose(0, 2, 1), "the cases have 6 channels, but those of training had 2"),
+        "long": (np.zeros((30, 2, 1700)), "1700|1,700"),
+    }
+    for name, (X, words) in wrong.items():
+        file = tmp_path / f"{name}.npz"
+        np.savez(file, **(stored | {"X": X}))
+        for command in (["classify", model, str(file)], ["evaluate", model, "--signals", str(file)]):
+            assert run(command) == 2, command
+            told = capsys.readouterr().err
+            assert str(file) in told, told
+            assert re.search(words, told), told
+    np.savez(tmp_path / "train.npz", **(stored | {"X": wrong["nan"][0]}))
+    assert run(["train", str(path), "--out", str(tmp_path / "other"), "--quiet"]) == 2
+    assert "train.npz: case 11: Input X contains NaN" in capsys.readouterr().err
 
 
 def test_stopped_and_gone_on_with_is_one_run_to_the_bit(tmp_path: Path) -> None:
@@ -148,6 +252,11 @@ def test_what_is_left_out_fits_the_cases() -> None:
         ({"data": {"kind": "signals", "train": "a"}, "training": {"max_tokens": 3}}, r"data\.batch_size"),
         ({"data": {"kind": "signals", "train": "a", "augment": {"noise": -1}}}, r"data\.augment\.noise"),
         ({"data": {"kind": "signals", "modulations": {"names": ["BPSK", "FM"]}}}, "no constellation 'FM'"),
+        ({"data": {"kind": "signals", "tones": {"frequencies": []}}}, "`tones.frequencies` must be"),
+        ({"data": {"kind": "signals", "tones": {"noise": float("nan")}}}, "`tones.noise` must be"),
+        ({"data": {"kind": "signals", "tones": {}, "cases": 10**15}}, "`cases` asks for 1,000,000,000,000,000 cases"),
+        ({"data": {"kind": "signals", "tones": {}, "test_cases": 10**15}}, "`test_cases` asks for"),
+        ({"data": {"kind": "signals", "tones": {}, "fresh": True, "batch_size": 10**15}}, "`batch_size` asks for"),
     ],
 )
 def test_mistakes_of_a_recipe(tables: dict[str, Any], words: str) -> None:

@@ -1,0 +1,66 @@
+"""Which recipe of signals is in effect? The file, what the caller says over it, and what fits the cases else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import FolderError
+from regard.runs.recipes.recipe import in_folder, read_tables
+from regard.runs.recipes.signal_recipe import SignalRecipe, check_signals, complete
+from regard.signals.readers import SignalSet, read_signals
+
+
+@dataclass(frozen=True)
+class SignalPlan:
+    """What is to be done.
+
+    Attributes:
+        recipe: with every key in effect.
+        sentence: says what was chosen.
+        folder: where relative paths start.
+        train: what is learned from, where it is a file.
+    """
+
+    recipe: SignalRecipe
+    sentence: str
+    folder: Path
+    train: SignalSet | None
+
+
+def plan_signals(
+    recipe: str | Path | Mapping[str, Any],
+    *,
+    data: str | Path | None = None,
+    limits: Mapping[str, int | float | None] | None = None,
+    warmup: int | None = None,
+) -> SignalPlan:
+    """Return the recipe in effect, after a look at the number of cases.
+
+    Args:
+        recipe: a TOML file, or its tables.
+        data: the folder where relative paths start; left out, that of the recipe file, else the current one.
+        limits: ``updates``, ``epochs``, ``minutes`` or ``seed``, which win over those of the recipe; None says nothing.
+        warmup: of the run that is gone on with: it stays, though the run may now be asked to go on for longer.
+
+    Raises:
+        InputError: a recipe, file or folder cannot be used.
+    """
+    if isinstance(recipe, Mapping):
+        tables, where, beside = {name: dict(table) for name, table in recipe.items()}, "recipe", Path()
+    else:
+        tables, where, beside = read_tables(recipe), str(recipe), Path(recipe).parent
+    said = {key: value for key, value in (limits or {}).items() if value is not None}
+    if said:
+        tables["training"] = {**tables.get("training", {}), **said}
+    given = check_signals(tables, where).data
+    if warmup is not None:
+        tables["training"] = {"warmup": warmup, **tables.get("training", {})}
+    folder = beside if data is None else Path(data)
+    if not folder.is_dir():
+        raise FolderError(f"there is no data folder {folder}")
+    train = None if given.train is None else read_signals(in_folder(folder, given.train), given.layout)
+    tables, sentence = complete(tables, given.cases if train is None else len(train.cases))
+    return SignalPlan(check_signals(tables, where), sentence, folder, train)

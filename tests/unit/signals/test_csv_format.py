@@ -1,0 +1,66 @@
+"""Tables of comma-separated values: what names columns, what is a label, and what is refused, with the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.errors import DataError
+from regard.signals.readers import Layout, read_signals
+
+
+class TestTables:
+    def read(self, tmp_path: Path, text: str, **options: Any) -> Any:
+        (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+        return read_signals(tmp_path / "a.csv", **options)
+
+    def test_header_label_and_groups(self, tmp_path: Path) -> None:
+        text = "site,t0,t1,t2,label\nnorth,1,2,3,up\nsouth,4,5,,down\n"
+        found = self.read(tmp_path, text, layout=Layout(groups=("site",)))
+        assert found.labels == ["up", "down"]
+        assert found.groups == {"site": ["north", "south"]}
+        assert found.cases.lengths.tolist() == [3, 2]
+        assert found.cases[1].tolist() == [[4, 5]]
+
+    def test_without_header(self, tmp_path: Path) -> None:
+        assert self.read(tmp_path, "1,2,a\n,3,b\n").labels == ["a", "b"]
+        found = self.read(tmp_path, "7,1,2\n8,3,4\n", layout=Layout(labels="1"))
+        assert (found.labels, found.cases[1].tolist()) == (["7", "8"], [[3, 4]])
+        found = self.read(tmp_path, "7,1,2\n8,3,4\n", labelled=False)
+        assert (found.labels, found.cases[0].tolist()) == (None, [[7, 1, 2]])
+
+    def test_a_first_row_of_words_and_numbers(self, tmp_path: Path) -> None:
+        """It is a header if it has a name that is wanted, and else a row whose words stand where words may stand."""
+        found = self.read(tmp_path, "site,0,1,kind\nnorth,5,6,up\n", layout=Layout(labels="kind", groups=("site",)))
+        assert (found.labels, found.cases[0].tolist()) == (["up"], [[5, 6]])
+        found = self.read(tmp_path, "north,5,6,up\neast,7,8,down\n", layout=Layout(labels="4", groups=("1",)))
+        assert (found.labels, found.groups) == (["up", "down"], {"1": ["north", "east"]})
+        assert self.read(tmp_path, "1,2,y\n3,4,n\n5,6,y\n").labels == ["y", "n", "y"]
+
+    def test_labels_that_nobody_asks_for_are_no_values(self, tmp_path: Path) -> None:
+        for text, labels in (("1,2,up\n", None), ("up,1,2\n", "1"), ("t0,t1,label\n1,2,up\n", None)):
+            found = self.read(tmp_path, text, layout=Layout(labels=labels), labelled=False)
+            assert found.cases[0].tolist() == [[1, 2]]
+
+    @pytest.mark.parametrize(
+        ("text", "options", "words"),
+        [
+            ("", {}, "a.csv: is empty"),
+            ("t0,t1,y\n", {}, "no row follows"),
+            ("1,2,a\n1,a\n", {}, "a.csv:2: the row has 2 columns, but the first one has 3"),
+            ("1,2,a\n1,x,a\n", {}, "a.csv:2: 'x' is no number"),
+            ("1,2,a\n,,a\n", {}, "a.csv:2: the row has no value"),
+            ("t0,t1,kind\n1,2,a\n", {"layout": Layout(labels="kinds")}, "no column 'kinds'; did you mean 'kind'"),
+            ("1,2,a\n", {"layout": Layout(labels="4")}, "no column '4', and no header"),
+            ("1,x,3,a\n1,2,3,b\n", {}, "a.csv:1: 'x' is no number; a first row that names the columns holds no number"),
+            ("0,1,label\n1,2,a\n", {}, "a.csv:1: names columns by numbers"),
+            (",t0,y\n0,1,a\n", {}, "a.csv:1: column 1 has no name"),
+            ("t0,y\n1,a\n2,\n", {}, "a.csv:3: the row has no label"),
+            ("1,a\n2,nan\n", {}, "a.csv:2: the row has no label"),
+        ],
+    )
+    def test_refused(self, tmp_path: Path, text: str, options: dict[str, Any], words: str) -> None:
+        with pytest.raises(DataError, match=words):
+            self.read(tmp_path, text, **options)
