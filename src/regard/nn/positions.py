@@ -109,12 +109,14 @@ def sinusoidal_table(
     max_len: int, d_model: int, layout: Layout = "interleaved", *, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "max_len d_model"]:
     """Return the table of :class:`Sinusoidal`, computed in float64 and rounded once to ``dtype``."""
+    table = torch.empty(max_len, d_model, dtype=dtype)
+    if table.is_meta:  # nothing to compute, and torch would load its compiler for it
+        return table
     place = torch.arange(max_len, dtype=torch.float64)[:, None]
     angles = place * torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
     sines, cosines = angles.sin(), angles[:, : d_model // 2].cos()
     if layout == "half":
         return torch.cat([sines, cosines], dim=1).to(dtype)
-    table = torch.empty(max_len, d_model, dtype=dtype)
     table[:, 0::2], table[:, 1::2] = sines, cosines
     return table
 
@@ -183,6 +185,8 @@ class Rotary(Positions):
 
     def _tables(self, max_len: int, num_pairs: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return cosine and sine of place · rate, [max_len, K/2] each."""
+        if (table := torch.empty(max_len, num_pairs, dtype=dtype)).is_meta:  # as in sinusoidal_table
+            return table, torch.empty_like(table)
         rates = self.base ** (-torch.arange(num_pairs, dtype=torch.float64) / num_pairs)
         angles = torch.arange(max_len, dtype=torch.float64)[:, None] * rates
         return angles.cos().to(dtype), angles.sin().to(dtype)

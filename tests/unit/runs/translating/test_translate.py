@@ -192,9 +192,9 @@ def test_a_worker_that_dies_is_told_and_mistakes_come_through(model: str) -> Non
         Workers(FilterOptions(("nowhere",)), 1, "cpu", 1)
     with pytest.raises(InputError, match="no tag 'de'"):
         Workers(FilterOptions((model,), wishes=QUICK, tag="de"), 1, "cpu", 1)
-    of_json = FilterOptions((model,), wishes=QUICK, json_input=True)
-    with Workers(of_json, 1, "cpu", 1) as workers, pytest.raises(InputError, match=r"x:1\b"):
-        list(workers.submit(0, ["{"], "x")) + list(workers.drain())
+    asks = FilterOptions((model,), wishes=QUICK, json_input=True)
+    with Workers(asks, 1, "cpu", 1) as workers, pytest.raises(InputError, match="x:1: the vocabulary has no tag 'de'"):
+        list(workers.submit(0, ['{"text": "12", "tag": "de"}'], "x")) + list(workers.drain())
     with Workers(FilterOptions((model,), wishes=QUICK), 2, "cpu", 1) as workers:
         victim = workers._processes[0].pid
         assert victim is not None
