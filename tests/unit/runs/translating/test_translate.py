@@ -190,9 +190,11 @@ def test_processes_give_what_one_gives(model: str, tmp_path: Path, monkeypatch: 
 def test_a_worker_that_dies_is_told_and_mistakes_come_through(model: str) -> None:
     with pytest.raises(InputError, match="there is no model folder nowhere"):
         Workers(FilterOptions(("nowhere",)), 1, "cpu", 1)
-    tagged = FilterOptions((model,), wishes=QUICK, tag="de")
-    with Workers(tagged, 1, "cpu", 1) as workers, pytest.raises(InputError, match="no tag 'de'"):
-        list(workers.submit(0, ["12"], "x")) + list(workers.drain())
+    with pytest.raises(InputError, match="no tag 'de'"):
+        Workers(FilterOptions((model,), wishes=QUICK, tag="de"), 1, "cpu", 1)
+    of_json = FilterOptions((model,), wishes=QUICK, json_input=True)
+    with Workers(of_json, 1, "cpu", 1) as workers, pytest.raises(InputError, match=r"x:1\b"):
+        list(workers.submit(0, ["{"], "x")) + list(workers.drain())
     with Workers(FilterOptions((model,), wishes=QUICK), 2, "cpu", 1) as workers:
         victim = workers._processes[0].pid
         assert victim is not None
