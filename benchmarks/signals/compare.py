@@ -1,10 +1,9 @@
-"""Fit time and accuracy beside classifiers of scikit-learn and aeon, on the same cases and in the same run.
+"""Fit time and accuracy beside scikit-learn's own classifiers, on the same cases and in the same run.
 
     python benchmarks/signals/compare.py recipes/japanese-vowels.toml --data timeseries --seeds 5
 
 The others get the same numbers, filled up with zeros to the longest case; cases that are longer in the test set are cut
-there. Settings are the defaults. aeon is left out where it is not installed; the first use of its compiled functions is
-not timed. Times are of the processor, so that a busy machine counts little.
+there. Settings are scikit-learn's defaults. Times are of the processor, so that a busy machine counts little.
 """
 
 from __future__ import annotations
@@ -29,11 +28,6 @@ from regard.runs.recipes.signal_recipe import check_signals
 from regard.runs.training.train_classifier import train_classifier
 from regard.signals.cases import Cases
 from regard.signals.readers import read_signals
-
-try:
-    from aeon.classification.convolution_based import MiniRocketClassifier
-except ImportError:
-    MiniRocketClassifier = None
 
 PEERS: dict[str, Callable[[int], object]] = {
     "logistic regression": lambda seed: make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
@@ -63,11 +57,7 @@ def main() -> None:
         read_signals(in_folder(asked.data, str(path)), options.layout) for path in (options.train, options.test)
     )
     longest = int(train.cases.lengths.max())
-    X, X_test = filled(train.cases, longest), filled(test.cases, longest)
-    peers = {name: (make, X.reshape(len(X), -1), X_test.reshape(len(X_test), -1)) for name, make in PEERS.items()}
-    if MiniRocketClassifier is not None:
-        peers["MiniRocket, aeon"] = (lambda seed: MiniRocketClassifier(random_state=seed), X, X_test)
-        MiniRocketClassifier(n_kernels=100).fit(X, np.array(train.labels)).predict(X_test)  # compiles
+    X, X_test = (filled(of.cases, longest).reshape(len(of.cases), -1) for of in (train, test))
     results: dict[str, list[tuple[float, float]]] = {}
     for seed in range(1, asked.seeds + 1):
         with tempfile.TemporaryDirectory() as out:
@@ -76,12 +66,12 @@ def main() -> None:
             seconds = time.process_time() - began
         right = evaluate_classifier(model, data=asked.data).report.accuracy
         results.setdefault("Regard", []).append((right, seconds))
-        for name, (make, learned, tried) in peers.items():
+        for name, make in PEERS.items():
             peer = make(seed)
             began = time.process_time()
-            peer.fit(learned, np.array(train.labels))  # type: ignore[attr-defined]
+            peer.fit(X, train.labels)  # type: ignore[attr-defined]
             seconds = time.process_time() - began
-            right = 100 * peer.score(tried, np.array(test.labels))  # type: ignore[attr-defined]
+            right = 100 * peer.score(X_test, test.labels)  # type: ignore[attr-defined]
             results.setdefault(name, []).append((right, seconds))
         print(f"seed {seed}: " + ", ".join(f"{name} {of[-1][0]:.2f}" for name, of in results.items()), flush=True)
     print("\n| classifier | accuracy, mean (deviation) | processor seconds to fit, median |\n|---|---|---|")
