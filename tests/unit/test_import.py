@@ -9,6 +9,15 @@ from pathlib import Path
 import pytest
 
 
+def run_without(code: str, *modules: str) -> subprocess.CompletedProcess[str]:
+    """Run it in an interpreter of its own, which must succeed and load none of the modules."""
+    check = f"import sys; loaded = {{*{modules}}} & {{*sys.modules}}; assert not loaded, loaded"
+    words = [sys.executable, "-c", f"{code}; {check}"]
+    done = subprocess.run(words, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -21,15 +30,8 @@ import pytest
         "from regard.cli import run; assert run(['translate', 'x', '--format', 'jsonp']) == 2",
     ],
 )
-def test_torch_is_not_loaded(code: str) -> None:
-    heavy = "[m for m in ('torch', 'numpy', 'rich', 'sacrebleu') if m in sys.modules]"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}; import sys; loaded = {heavy}; assert not loaded, loaded"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def test_nothing_heavy_is_loaded(code: str) -> None:
+    run_without(code, "torch", "numpy", "rich", "sacrebleu")
 
 
 @pytest.mark.parametrize(
@@ -43,22 +45,13 @@ def test_torch_is_not_loaded(code: str) -> None:
     ],
 )
 def test_an_evaluation_is_refused_without_torch(words: list[str]) -> None:
-    code = f"import sys; from regard.cli import run; assert run(['evaluate', 'x', *{words}]) == 2"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}; assert 'torch' not in sys.modules"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_without(f"from regard.cli import run; assert run(['evaluate', 'x', *{words}]) == 2", "torch")
 
 
 def test_a_recipe_is_dumped_without_torch(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text("one\ntwo\n")
     words = ["train", "--source", str(tmp_path / "a"), "--target", str(tmp_path / "b"), "--dump"]
-    code = f"import sys; from regard.cli import run; assert run({words}) == 0; assert 'torch' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_without(f"from regard.cli import run; assert run({words}) == 0", "torch")
     assert "[training]" in done.stdout
     assert done.stderr.startswith(f"reading {words[2]}, {words[4]} …\n2 pairs")

@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import InputError, nearest
 from regard.inspection.attention import kind_from_path
+from regard.inspection.steps import follow, stepped
 from regard.protocols import Listened
 
 
@@ -104,7 +105,8 @@ def ledger(
 
     FLOPs and activations are measured in one forward in the mode the model is in; both grow in proportion to B, so one
     row is enough to know them for a batch. An attention counts its full square also where it is causal. Work is booked
-    to the innermost module that runs, and a shared parameter to the first module that holds it.
+    to the innermost module that runs, be it by a method of its own, and a shared parameter to the first that holds it:
+    queries, keys and values of a cross-attention are products of its own, as they go past the module of their matrix.
 
     Args:
         model: Any module.
@@ -179,6 +181,8 @@ class _Work(ExitStack):
             enter, leave = partial(self._enter, path), self._leave
             self.callback(module.register_forward_pre_hook(enter).remove)
             self.callback(module.register_forward_hook(leave, always_call=True).remove)
+        for path, module, step in stepped(self.model):
+            self.callback(follow(module, step, partial(self._step, path)))
         self.enter_context(torch.enable_grad())
         self.enter_context(saved_tensors_hooks(self._keep, lambda kept: kept))
         self.enter_context(_Products(self._count))
@@ -189,6 +193,13 @@ class _Work(ExitStack):
 
     def _leave(self, *_: Any) -> None:
         self.running.pop()
+
+    def _step(self, path: str, method: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        self._enter(path)
+        try:
+            return method(*args, **named)
+        finally:
+            self._leave()
 
     def _count(self, flops: int) -> None:
         self.flops[self.running[-1]] += flops

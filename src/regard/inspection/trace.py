@@ -22,7 +22,7 @@ from regard.inspection.axes import infer_sizes, name_axes
 from regard.inspection.formulas import BY_STEP, Formula, formula_of, formula_of_step
 from regard.inspection.listeners import attach
 from regard.inspection.names import module_name, step_name
-from regard.protocols import Stepped
+from regard.inspection.steps import follow, stepped, steps_of
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def trace(
     def hear(name: str, weights: Tensor) -> None:
         with look.own_time():
             masks[name] = (weights[0] > 0).any(dim=0).cpu()
-        if not isinstance(modules.get(name, model), Stepped):  # which shows its weights itself
+        if not steps_of(modules.get(name, model)):  # which shows its weights itself
             look.weights(name, weights)
 
     with torch.set_grad_enabled(loss is not None), attach(model, hear), look:
@@ -202,36 +202,25 @@ class _Look:
             arrive = module.register_forward_pre_hook(partial(self._enter_module, path), with_kwargs=True)
             leave = module.register_forward_hook(partial(self._leave_module, path), always_call=True)
             self.undo += [arrive.remove, leave.remove]
-            steps = module.inner_steps if isinstance(module, Stepped) else ()
-            for step in steps:
-                self._wrap(path, module, step)
+        for path, module, step in stepped(self.model):
+            self.undo.append(follow(module, step, partial(self._step, path, module, step)))
 
     def __exit__(self, *_: object) -> None:
         for undo in reversed(self.undo):
             undo()
 
-    def _wrap(self, path: str, module: nn.Module, step: str) -> None:
-        """Let ``module`` call its method ``step`` through this look."""
-        own, method = vars(module).get(step), getattr(module, step)
-
-        def told(*args: Any, **named: Any) -> Any:
-            name = step_name(path, step, self.open[-1].path if self.open else "")
-            where = f"{path}.{step}" if path else step
-            self.arrive(where, [*args, *named.values()])
-            output = None
-            try:
-                output = method(*args, **named)
-            finally:
-                self.leave(name, "step", formula_of_step(module, step), output, 0)
-            return output
-
-        def restore() -> None:
-            delattr(module, step)
-            if own is not None:
-                setattr(module, step, own)
-
-        setattr(module, step, told)
-        self.undo.append(restore)
+    def _step(
+        self, path: str, module: nn.Module, step: str, method: Callable[..., Any], *args: Any, **named: Any
+    ) -> Any:
+        name = step_name(path, step, self.open[-1].path if self.open else "")
+        where = f"{path}.{step}" if path else step
+        self.arrive(where, [*args, *named.values()])
+        output = None
+        try:
+            output = method(*args, **named)
+        finally:
+            self.leave(name, "step", formula_of_step(module, step), output, 0)
+        return output
 
     @contextmanager
     def own_time(self) -> Iterator[None]:

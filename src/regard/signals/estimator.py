@@ -284,11 +284,13 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _classes(self, earlier: SignalClassifier | None, given: Any) -> npt.NDArray[Any]:
         """Return all labels of a learning by parts: those of the first call."""
-        if earlier is None and given is None:
-            raise ValueError("classes must be passed on the first call to partial_fit.")
-        wanted = None if given is None else classes_of(np.asarray(given))
-        if earlier is None or wanted is None:
-            return earlier.classes if earlier is not None else wanted  # type: ignore[return-value]
+        if given is None:
+            if earlier is None:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            return earlier.classes
+        wanted = classes_of(np.asarray(given))
+        if earlier is None:
+            return wanted
         if not np.array_equal(wanted, earlier.classes):
             raise ValueError(f"classes={given!r} is not the same as before, which was {earlier.classes.tolist()}")
         return earlier.classes

@@ -90,7 +90,7 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
             found = readers[ending](path, layout, labelled)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError):
+    except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError):  # the last: a compression nobody knows
         raise DataError(f"{path}: is damaged, or cut short") from None
     except (OverflowError, MemoryError):
         raise DataError(f"{path}: says that it holds more than any memory") from None

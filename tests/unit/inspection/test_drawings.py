@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -58,16 +59,19 @@ def test_the_walk_as_a_table() -> None:
 
 
 def test_a_narrow_terminal_loses_the_least_needed_columns_and_is_told() -> None:
-    walk = trace(nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU()), torch.tensor([[1.0, 2.0]]), sizes={"D": 2})
+    model = nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU())
+    nn.init.ones_(model[0].weight)
+    seen = trace(model, torch.tensor([[1.0, 2.0]]), sizes={"D": 2})
+    walk = replace(seen, visits=tuple(replace(visit, seconds=0.001) for visit in seen.visits))  # times vary in width
     wide = draw_walk(walk).split("\n")
-    for width in (30, 47, 60, 75):
+    for width in (30, 43, 53, 61):
         narrow = draw_walk(walk, width=width).split("\n")
         assert max(map(len, narrow[:4])) <= width
         assert narrow[-1].startswith(f"Left out at {width} columns: memory")
         titles = narrow[0].split()
         assert titles == wide[0].split()[: len(titles)]  # what is needed most stands first
     assert draw_walk(walk, width=500) == "\n".join(wide)
-    assert "formulas" in narrow[-1] or "max(0" in narrow[3]
+    assert "formulas" in narrow[-1]
 
 
 def test_a_wide_head_goes_on_below() -> None:

@@ -75,6 +75,16 @@ def test_flops_worked_by_hand() -> None:
     assert books.total.flops == attention + 2 * (2 * B * S * D * F_)
 
 
+def test_what_goes_past_a_matrix_is_booked_to_its_attention() -> None:
+    width = 128
+    books = ledger(tiny(), torch.ones(B, S, dtype=torch.long), torch.ones(B, T, dtype=torch.long))
+    assert books.at("").own.flops == 0  # keys and values of the source are asked for outside of the decoder's forward
+    for layer in range(4):
+        attention = books.at(f"decoder.layers.{layer}.cross_attention")
+        products = 2 * B * width * (T * width + S * 2 * width)  # queries; keys and values
+        assert attention.own.flops == products + 4 * B * T * S * width  # scores; their sum of values
+
+
 def test_activations_are_what_the_backward_keeps() -> None:
     class Chain(nn.Module):
         def __init__(self) -> None:

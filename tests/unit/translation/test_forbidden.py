@@ -6,26 +6,14 @@ import re
 
 import pytest
 
-from regard.data import CharTokenizer, train_exact, train_sentencepiece
+from regard.data import train_exact
 from regard.data.tokenizers.base import TextTokenizer
 from regard.errors import InputError
 from regard.generation import SearchOptions, generate
 from regard.protocols import EOS
 from regard.translation.forbidden import ForbiddenText
 from unit.generation.toys import TableDecoder, padded, random_sources
-
-WORDS = "ab abc ba é éa b. a,b 水 水a"
-
-
-def subwords() -> TextTokenizer:
-    return train_sentencepiece([WORDS, "abc ab a b ."] * 7, vocab_size=300, exact_size=False).tokenizer
-
-
-def characters() -> CharTokenizer:
-    made = train_exact("char", ["ab .,é水"])
-    assert isinstance(made, CharTokenizer)
-    return made
-
+from unit.translation.tokenizers import WORDS, characters, subwords
 
 TOKENIZERS = [subwords(), characters(), train_exact("word", [f"{WORDS} a b"]), train_exact("byte", [])]
 PHRASES = ["ab", "é", "a b", "b.", "水"]

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from regard.data import CharTokenizer, train_exact, train_sentencepiece
 from regard.data.tokenizers.base import TextTokenizer
 from regard.generation import ForcedPhrases, SearchOptions, generate
 from regard.protocols import EOS
 from regard.translation.whole_phrases import WholePhrases
 from regard.translation.words import occurrences
 from unit.generation.toys import TableDecoder, padded, random_sources
-
-WORDS = "ab abc ba é éa b. a,b 水 水a"
-
-
-def subwords() -> TextTokenizer:
-    return train_sentencepiece([WORDS, "abc ab a b ."] * 7, vocab_size=300, exact_size=False).tokenizer
-
-
-def characters() -> TextTokenizer:
-    made = train_exact("char", ["ab .,é水"])
-    assert isinstance(made, CharTokenizer)
-    return made
+from unit.translation.tokenizers import WORDS, characters, subwords
 
 
 def outputs(tokenizer: TextTokenizer, phrase: str, seed: int, *, whole: bool) -> list[str]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, RecipeError
+from regard.runs.recipes.kind import is_of_signals
 from regard.runs.recipes.recipe import DataOptions, ModelChoice, Recipe, Tables, check, dump, in_folder, listed
-from regard.runs.recipes.signal_recipe import ClassifierChoice, check_signals, dump_signals, is_of_signals
+from regard.runs.recipes.signal_recipe import ClassifierChoice, check_signals, dump_signals
 from regard.runs.saying import Say
 
 

@@ -160,12 +160,6 @@ class SignalRecipe:
                 raise RecipeError(f"training.{key} is for text{instead}")
 
 
-def is_of_signals(tables: Mapping[str, Any]) -> bool:
-    """Return whether the tables are those of a recipe of signals."""
-    data = tables.get("data")
-    return isinstance(data, Mapping) and data.get("kind") == "signals"
-
-
 def check_signals(tables: Mapping[str, Any], where: str = "recipe") -> SignalRecipe:
     """Return the recipe that ``tables`` describe.
 

@@ -130,7 +130,6 @@ def _from_files(recipe: SignalRecipe, read: SignalSet, folder: Path, say: Say, r
             "learned; is this the column of the labels?"
         )
     train = np.arange(len(labels))
-    preparation_of = {"iq": options.iq, "missing": options.missing, "scaling": options.scaling}
     valid_cases, valid_labels, valid = read.cases, labels, None
     if options.valid is not None:
         other = read_signals(in_folder(folder, options.valid), options.layout)
@@ -141,7 +140,9 @@ def _from_files(recipe: SignalRecipe, read: SignalSet, folder: Path, say: Say, r
         train, valid = hold_out(labels, options.valid_fraction, seed)
         say(f"no validation file: {len(valid):,} of {len(labels):,} cases are set aside, a share of each class")
     with naming(options.train):
-        preparation = Preparation.fit(read.cases, train, **preparation_of)  # type: ignore[arg-type]
+        preparation = Preparation.fit(
+            read.cases, train, iq=options.iq, missing=options.missing, scaling=options.scaling
+        )
     if valid is not None:
         with naming(options.valid or options.train):  # before time is spent on what cannot be validated
             preparation.check(valid_cases, valid)

@@ -15,6 +15,7 @@ from regard.runs.device import best_device
 from regard.runs.recipes.defaults import Extent
 from regard.runs.recipes.plan import Plan, plan
 from regard.runs.saying import say_nothing, say_on_stderr
+from regard.runs.training.beginning import begin
 from regard.runs.training.doubts import doubts
 from regard.runs.training.ending import ending, worth
 from regard.runs.training.export import export_as_asked
@@ -25,7 +26,6 @@ from regard.runs.training.validation import Validation
 from regard.training import Seq2SeqObjective
 from regard.training import train as train_module
 from regard.training.distributed import joined
-from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
 from regard.training.tensorboard import TensorBoard
 from regard.training.verdict import Curve
@@ -134,15 +134,10 @@ def train_planned(
         spec = effective.model.spec(len(prepared.source_tokenizer), len(prepared.target_tokenizer))
         torch.manual_seed(effective.training.seed)
         model = build(spec).to(chosen)
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        say(f"{parameters:,} parameters; the run is kept in {folder.path}")
-        if ranks.world > 1:
-            say(f"{ranks.world} processes share every update")
         if effective.training.init is not None and not folder.started:
             tokenizers = prepared.source_tokenizer, prepared.target_tokenizer
             say(inherit_weights(model, *tokenizers, effective.training.init))
-        if frozen := freeze(model, effective.training.freeze):
-            say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
+        begin(model, effective.training.freeze, folder, ranks, say)
         watchers = [JsonLog(folder.log), *(() if quiet else (Progress(),)), *observers]
         if tensorboard and ranks.is_first:
             watchers.append(TensorBoard(folder.path / "tensorboard"))

@@ -16,6 +16,7 @@ from regard.runs.device import best_device
 from regard.runs.recipes.signal_plan import plan_signals
 from regard.runs.recipes.signal_recipe import signal_tables
 from regard.runs.saying import say_nothing, say_on_stderr
+from regard.runs.training.beginning import begin
 from regard.runs.training.ending import ending
 from regard.runs.training.export import export_as_asked
 from regard.runs.training.folder import RunFolder
@@ -23,7 +24,6 @@ from regard.runs.training.prepare_signals import prepare_signals
 from regard.signals.classifier import SignalClassifier
 from regard.signals.fitting import fit, weights_of_classes
 from regard.training.distributed import joined
-from regard.training.freeze import freeze
 from regard.training.observers import JsonLog, Progress
 
 
@@ -73,12 +73,7 @@ def train_classifier(
         torch.manual_seed(options.seed)
         spec = plan.recipe.model.spec(len(material.classes), material.preparation.num_features, material.longest)
         model = build_classifier(spec).to(chosen)
-        count = sum(parameter.numel() for parameter in model.parameters())
-        say(f"{count:,} parameters; the run is kept in {folder.path}")
-        if ranks.world > 1:
-            say(f"{ranks.world} processes share every update")
-        if frozen := freeze(model, options.freeze):
-            say(f"frozen: {len(frozen)} tensors, from {frozen[0]} to {frozen[-1]}")
+        begin(model, options.freeze, folder, ranks, say)
         recipe_of_model = {"recipe": signal_tables(plan.recipe)}
         classifier = SignalClassifier(model, material.preparation, np.array(material.classes), recipe_of_model)
         weights = None
