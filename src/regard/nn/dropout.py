@@ -33,5 +33,6 @@ def drop(x: Tensor, share: float) -> Tensor:
     words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64)
     words.random_(-(2**63), None)  # without an upper end: all 64 bits
     draws = words.view(torch.int16)[: x.numel()].view(x.shape)
-    kept = draws >= dropped - _LEVELS // 2
-    return x * kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
+    # straight into numbers: a comparison of 16-bit integers that gives booleans takes several times as long
+    kept = torch.ge(draws, dropped - _LEVELS // 2, out=torch.empty(x.shape, dtype=x.dtype))
+    return x * kept.mul_(_LEVELS / (_LEVELS - dropped))
