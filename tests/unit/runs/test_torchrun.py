@@ -17,6 +17,9 @@ from regard.training import Checkpoints
 from unit.runs.toys import RECIPE, write_corpus
 
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "regard"]
+PATIENCE = 240.0
+"""Seconds: three processes load torch, which takes a starved core more than a minute."""
+pytestmark = pytest.mark.timeout(600)
 ENDLESS = (
     RECIPE.replace("updates = 3", "updates = 1000000")
     .replace("validate_every = 2", "validate_every = 10000")
@@ -39,7 +42,7 @@ def launched(*words: str) -> subprocess.Popen[str]:
 def started(folder: str) -> subprocess.Popen[str]:
     """Start a training without end, and wait until it is under way."""
     running = launched("train", "endless.toml", "--out", folder)
-    for _ in range(1200):
+    for _ in range(int(10 * PATIENCE)):
         if Path(folder, "log.jsonl").exists() and '"update": 3' in Path(folder, "log.jsonl").read_text():
             return running
         time.sleep(0.1)
@@ -77,7 +80,7 @@ def test_two_processes_train_what_one_goes_on_with(place: Path) -> None:
 def test_a_polite_stop_of_the_launcher_saves(place: Path) -> None:
     running = started("out")
     running.send_signal(signal.SIGTERM)
-    _, told = running.communicate(timeout=60)
+    _, told = running.communicate(timeout=PATIENCE)
     assert told.count("asked to stop after update") == 1
     assert Checkpoints(place / "out" / "checkpoints").newest()
     assert (place / "out" / "model" / "model.safetensors").exists()
@@ -91,7 +94,7 @@ def test_a_process_that_is_killed_ends_all(place: Path, victim: int) -> None:
     pids = workers(running.pid)
     assert len(pids) == 2
     os.kill(pids[victim], signal.SIGKILL)
-    _, told = running.communicate(timeout=60)
+    _, told = running.communicate(timeout=PATIENCE)
     assert running.returncode == 1
     assert "lost touch with another process of the run" in told or "asked to stop" in told
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -101,6 +104,6 @@ def test_a_process_that_is_killed_ends_all(place: Path, victim: int) -> None:
 def test_a_mistake_is_told_and_ends_all(place: Path) -> None:
     (place / "train.tgt").write_text("only one\n")
     done = launched("train", "recipe.toml", "--out", "out")
-    _, told = done.communicate(timeout=60)
+    _, told = done.communicate(timeout=PATIENCE)
     assert done.returncode == 1
     assert "has 211 lines but" in told and 'Traceback (most recent call last):\n  File "<' not in told
