@@ -18,8 +18,27 @@ from regard.evaluation.metric import Floats, References, references_signature
 BleuTokenizer = Literal["13a", "none", "intl", "zh", "char"]
 
 
+class _OfSacrebleu:
+    """A metric of sacrebleu's, whose per-line statistics stand behind underscores; its own tests use these doors."""
+
+    _peer: Any
+
+    def statistics(self, hypotheses: Sequence[str], references: References) -> Floats:
+        """Return the counts of each line that the score is made of, [lines, counts]."""
+        return np.array(self._peer._extract_corpus_statistics(hypotheses, _streams(references)), dtype=np.float64)
+
+    def score(self, total: Floats) -> float:
+        """Return 0 to 100, or errors in percent."""
+        return float(self._peer._compute_score_from_stats(total.tolist()).score)
+
+    def signature(self, references: References) -> str:
+        """Return sacrebleu's signature."""
+        self._peer._cache_references(_streams(references))  # counts the references
+        return str(self._peer.get_signature())
+
+
 @dataclass(frozen=True)
-class Bleu:
+class Bleu(_OfSacrebleu):
     """Papineni et al. 2002, by sacrebleu (Post 2018).
 
     Attributes:
@@ -40,21 +59,9 @@ class Bleu:
         # force: no warning about tokenised text, which `tokenize` has already declared
         return BLEU(tokenize=self.tokenize, lowercase=self.lowercase, force=True)
 
-    def statistics(self, hypotheses: Sequence[str], references: References) -> Floats:
-        """Return lengths and n-gram counts, [lines, 10]."""
-        return _statistics(self._peer, hypotheses, references)
-
-    def score(self, total: Floats) -> float:
-        """Return BLEU, 0 to 100."""
-        return _score(self._peer, total)
-
-    def signature(self, references: References) -> str:
-        """Return sacrebleu's signature."""
-        return _signature(self._peer, references)
-
 
 @dataclass(frozen=True)
-class ChrF:
+class ChrF(_OfSacrebleu):
     """Popović 2015, by sacrebleu.
 
     Attributes:
@@ -78,21 +85,9 @@ class ChrF:
 
         return CHRF(word_order=self.word_order, lowercase=self.lowercase)
 
-    def statistics(self, hypotheses: Sequence[str], references: References) -> Floats:
-        """Return n-gram counts, [lines, 3 * orders]."""
-        return _statistics(self._peer, hypotheses, references)
-
-    def score(self, total: Floats) -> float:
-        """Return chrF, 0 to 100."""
-        return _score(self._peer, total)
-
-    def signature(self, references: References) -> str:
-        """Return sacrebleu's signature."""
-        return _signature(self._peer, references)
-
 
 @dataclass(frozen=True)
-class Ter:
+class Ter(_OfSacrebleu):
     """Snover et al. 2006, by sacrebleu: edits, shifts included, per reference word.
 
     Attributes:
@@ -109,18 +104,6 @@ class Ter:
         from sacrebleu.metrics import TER
 
         return TER(case_sensitive=not self.lowercase)
-
-    def statistics(self, hypotheses: Sequence[str], references: References) -> Floats:
-        """Return edits and reference length, [lines, 2]."""
-        return _statistics(self._peer, hypotheses, references)
-
-    def score(self, total: Floats) -> float:
-        """Return TER in percent."""
-        return _score(self._peer, total)
-
-    def signature(self, references: References) -> str:
-        """Return sacrebleu's signature."""
-        return _signature(self._peer, references)
 
 
 @dataclass(frozen=True)
@@ -150,22 +133,6 @@ class ExactMatch:
         return f"{references_signature(references)}|case:{'lc' if self.lowercase else 'mixed'}"
 
 
-# sacrebleu keeps per-line statistics behind underscores, and its own significance tests use the same three doors.
-
-
 def _streams(references: References) -> list[list[str | None]]:
     """Return references as sacrebleu wants them: one stream per rank, None where a line has fewer."""
     return [list(stream) for stream in zip_longest(*references)]
-
-
-def _statistics(peer: Any, hypotheses: Sequence[str], references: References) -> Floats:
-    return np.array(peer._extract_corpus_statistics(hypotheses, _streams(references)), dtype=np.float64)
-
-
-def _score(peer: Any, total: Floats) -> float:
-    return float(peer._compute_score_from_stats(total.tolist()).score)
-
-
-def _signature(peer: Any, references: References) -> str:
-    peer._cache_references(_streams(references))  # counts the references
-    return str(peer.get_signature())
