@@ -10,10 +10,19 @@ from typing import Literal
 from regard.errors import RecipeError
 from regard.training.schedule import Schedule, constant, cosine, inverse_sqrt, linear, noam
 
-CHANGEABLE = frozenset(
-    {"updates", "epochs", "minutes", "validate_every", "save_every", "patience"}
-    | {"keep_last", "keep_best", "average", "average_count", "shard", "compile"}
-)
+LENGTHS = frozenset({"updates", "epochs", "minutes", "patience"})
+"""The options that end a run."""
+
+CHANGEABLE = LENGTHS | {
+    "validate_every",
+    "save_every",
+    "keep_last",
+    "keep_best",
+    "average",
+    "average_count",
+    "shard",
+    "compile",
+}
 """The options that may differ when a run is resumed: they say how long and what is kept, not what is learned.
 
 With the schedules ``linear`` and ``cosine`` another ``updates`` also stretches the rest of the schedule.

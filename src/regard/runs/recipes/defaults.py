@@ -28,6 +28,7 @@ from typing import Any
 
 from regard.runs.recipes.recipe import Tables
 from regard.runs.recipes.toml import toml_value
+from regard.training.options import LENGTHS
 
 _CHARACTERS_PER_TOKEN = {"sentencepiece": 4.5, "char": 1.0, "byte": 1.0}
 _RATES = {"tiny": 2e-3, "small": 1e-3, "base": 7e-4, "big": 5e-4}
@@ -98,7 +99,7 @@ def complete(tables: Tables, extent: Extent, *, warmup: int | None = None) -> tu
     passes = {"tiny": 40, "small": 20, "base": 10}[size]
     a_pass = tokens / (training["max_tokens"] * training.get("accumulate", 1))
     updates = min(max(round(passes * a_pass / 100) * 100, 500), 100_000)
-    if not training.keys() & {"epochs", "minutes", "patience"}:
+    if LENGTHS.isdisjoint(training):
         choose("training", "updates", updates)
     choose("training", "warmup", warmup if warmup is not None else _warmup(updates, training.get("minutes")))
     choose("training", "validate_every", max(updates // 20, 50))

@@ -11,6 +11,7 @@ from regard.data import CorpusFiles
 from regard.errors import FolderError, RecipeError
 from regard.runs.recipes.defaults import Extent, complete
 from regard.runs.recipes.recipe import Recipe, Tables, check, read_tables
+from regard.training.options import LENGTHS
 
 if TYPE_CHECKING:
     from regard.data import RawCorpus
@@ -33,6 +34,11 @@ class Plan:
     data: Path
     out: Path
     where: str
+
+    @property
+    def length_chosen(self) -> bool:
+        """Whether somebody said how long the training should be."""
+        return not LENGTHS.isdisjoint(self.tables.get("training", {}))
 
     def corpora(self) -> list[CorpusFiles]:
         """Return where the training text is.

@@ -29,6 +29,7 @@ from regard.runs.recipes.kind import is_of_signals
 from regard.runs.recipes.mistakes import validated
 from regard.runs.recipes.toml import write_toml
 from regard.training import TrainingOptions
+from regard.training.options import LENGTHS
 
 Paths = str | tuple[str, ...]
 Tables = dict[str, dict[str, Any]]
@@ -265,7 +266,7 @@ def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
         raise RecipeError(f"{where}: this recipe is of signals and not of text; the command `regard train` runs it")
     tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
     training = tables.get("training")
-    if isinstance(training, dict) and "updates" not in training and training.keys() & {"epochs", "minutes", "patience"}:
+    if isinstance(training, dict) and "updates" not in training and not LENGTHS.isdisjoint(training):
         tables["training"] = {**training, "updates": None}  # another limit was given, and TOML cannot say "none"
     if isinstance(model := tables.get("model"), dict):
         choice = {"changes": {key: value for key, value in model.items() if key != "preset"}}

@@ -26,6 +26,7 @@ from regard.signals.readers import Layout
 from regard.signals.synthetic import Generator, Modulations, Tones, refuse_too_many
 from regard.signals.validation import FIGURES
 from regard.training import TrainingOptions
+from regard.training.options import LENGTHS
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def check_signals(tables: Mapping[str, Any], where: str = "recipe") -> SignalRec
     """
     tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
     training = tables.get("training")
-    if isinstance(training, dict) and "updates" not in training and training.keys() & {"epochs", "minutes", "patience"}:
+    if isinstance(training, dict) and "updates" not in training and not LENGTHS.isdisjoint(training):
         tables["training"] = {**training, "updates": None}
     if isinstance(model := tables.get("model"), dict):
         tables["model"] = {"changes": model}
@@ -184,7 +185,7 @@ def complete(tables: Tables, num_cases: int) -> tuple[Tables, str]:
     tables = {name: dict(table) for name, table in tables.items()}
     training = tables.setdefault("training", {})
     fits = pace(num_cases, tables["data"].get("batch_size", BATCH_SIZE), training.get("updates"))
-    limited = training.keys() & {"epochs", "minutes", "patience"} and "updates" not in training
+    limited = "updates" not in training and not LENGTHS.isdisjoint(training)
     wishes = {
         **({} if limited else {"updates": fits.updates}),
         "schedule": "inverse_sqrt" if limited else "cosine",

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from regard.training import Outcome, TrainingOptions
 from regard.training.verdict import Curve, verdict
 
-_FEW_EPOCHS = 3
+_FEW_PASSES = 3
+"""Over the text, below which a model has hardly been trained; one, where somebody chose how long."""
+
 _LEAST_OUTPUTS, _ENOUGH_OUTPUTS = 3, 10
 
 
@@ -29,19 +31,22 @@ def ending(outcome: Outcome, options: TrainingOptions) -> str:
             return f"done {after}"
 
 
-def worth(curve: Curve, corpus_tokens: int, outputs: Sequence[str]) -> Iterator[str]:
+def worth(curve: Curve, corpus_tokens: int, outputs: Sequence[str], *, length_chosen: bool) -> Iterator[str]:
     """Yield what the loss curve says, and a warning when the model has evidently learned too little to be of use.
+
+    Whoever chose a length knows that it is short, and reads what longer training would bring; that is no warning.
 
     Args:
         curve: of the whole run.
         corpus_tokens: target tokens of one pass over the text.
         outputs: of the last validation; none, if there was none.
+        length_chosen: somebody said how long the training should be.
     """
     judged = verdict(curve)
-    yield judged.sentence
-    faults = []
     passes = curve.tokens / max(corpus_tokens, 1)
-    if judged.kind in ("falling", "too short") and passes < _FEW_EPOCHS:
+    yield f"{judged.sentence} ({passes:.1f} passes over the text so far)"
+    faults = []
+    if judged.kind in ("falling", "too short") and passes < (1 if length_chosen else _FEW_PASSES):
         faults.append(f"it has seen the text only {passes:.1f} times")
     if fault := _same(outputs):
         faults.append(fault)

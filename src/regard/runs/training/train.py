@@ -159,7 +159,8 @@ def train_planned(
             say(ending(outcome, effective.training))
             if outcome.update > outcome.began_at:
                 target_tokens = int(prepared.corpus.target_lengths.sum()) + len(prepared.corpus)
-                for sentence in worth(Curve.read(folder.log), target_tokens, validation.outputs):
+                curve = Curve.read(folder.log)
+                for sentence in worth(curve, target_tokens, validation.outputs, length_chosen=asked.length_chosen):
                     say(sentence)
         except InterruptedRun as interrupted:
             stopped = interrupted

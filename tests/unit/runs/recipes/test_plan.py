@@ -22,6 +22,13 @@ def test_what_is_said_wins_over_the_file(tmp_path: Path) -> None:
     assert [files.source for files in asked.corpora()] == [str(tmp_path / "train.src")]
 
 
+def test_a_length_is_chosen_by_a_flag_or_a_recipe(tmp_path: Path) -> None:
+    write_corpus(tmp_path)
+    assert not plan(pairs="p.tsv").length_chosen
+    assert plan(pairs="p.tsv", minutes=0.5).length_chosen
+    assert plan(tmp_path / "recipe.toml").length_chosen  # updates = 3
+
+
 def test_another_corpus_takes_the_place_of_the_recipes(tmp_path: Path) -> None:
     write_corpus(tmp_path)
     asked = plan(tmp_path / "recipe.toml", pairs="p.tsv", valid=("v.src", "v.tgt"))

@@ -52,8 +52,27 @@ def falling(updates: int = 40) -> Curve:
     ],
 )
 def test_a_model_that_has_hardly_been_trained(corpus_tokens: int, outputs: list[str], told: list[str]) -> None:
-    first, *warnings = worth(falling(), corpus_tokens, outputs)
-    assert "still falling" in first
+    first, *warnings = worth(falling(), corpus_tokens, outputs, length_chosen=False)
+    assert "still falling" in first and first.endswith(f"({4000 / corpus_tokens:.1f} passes over the text so far)")
+    assert warnings == [
+        f"warning: this model has hardly been trained: {one}; train it longer to judge it" for one in told
+    ]
+
+
+@pytest.mark.parametrize(
+    ("corpus_tokens", "outputs", "told"),
+    [
+        (2000, [], []),
+        (4000, [], []),
+        (5000, [], ["it has seen the text only 0.8 times"]),
+        (2000, [""] * 10, ["10 of its 10 validation outputs are empty"]),
+    ],
+)
+def test_whoever_chose_a_length_is_warned_below_one_pass_alone(
+    corpus_tokens: int, outputs: list[str], told: list[str]
+) -> None:
+    first, *warnings = worth(falling(), corpus_tokens, outputs, length_chosen=True)
+    assert "longer training will help" in first
     assert warnings == [
         f"warning: this model has hardly been trained: {one}; train it longer to judge it" for one in told
     ]
@@ -61,4 +80,4 @@ def test_a_model_that_has_hardly_been_trained(corpus_tokens: int, outputs: list[
 
 def test_one_pass_over_a_large_text_may_be_enough() -> None:
     flat = Curve([(u, 2.0, 100) for u in range(1, 41)], [])
-    assert len(list(worth(flat, 4000, []))) == 1
+    assert len(list(worth(flat, 4000, [], length_chosen=False))) == 1
