@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from regard.errors import DamagedError, FolderError, RegardError
+from regard.plural import plural
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -280,9 +281,9 @@ def _read(path: Path, *, expect_bytes: int | None = None, at_most_bytes: int | N
         if not stat.S_ISREG(facts.st_mode):
             _refuse(path, "it is not a plain file")
         if expect_bytes is not None and facts.st_size != expect_bytes:
-            _refuse(path, f"it has {facts.st_size} bytes and the manifest says {expect_bytes}")
+            _refuse(path, f"it has {plural(facts.st_size, 'byte')} and the manifest says {expect_bytes:,}")
         if at_most_bytes is not None and facts.st_size > at_most_bytes:
-            _refuse(path, f"it has {facts.st_size} bytes, more than the {at_most_bytes} allowed")
+            _refuse(path, f"it has {plural(facts.st_size, 'byte')}, more than the {at_most_bytes:,} allowed")
         pieces = []
         while piece := os.read(handle, min(_PIECE, facts.st_size + 1)):
             pieces.append(piece)

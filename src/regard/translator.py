@@ -26,6 +26,7 @@ from regard.generation import (
 from regard.generation.controls import Control, asked_by
 from regard.generation.lengths import padded
 from regard.models import Transformer
+from regard.plural import plural
 from regard.translation import Attended, Request, Source, Translation, read
 from regard.translation.constraints import Constraints
 from regard.translation.request import as_requests
@@ -208,7 +209,10 @@ class Translator:
         """
         requests, search = as_requests(texts, tag), search or self.search
         if len(targets) != len(requests):
-            raise InputError(f"scoring needs a target for each text: {len(targets)} targets for {len(requests)} texts")
+            raise InputError(
+                f"scoring needs a target for each text: {plural(len(targets), 'target')} for "
+                f"{plural(len(requests), 'text')}"
+            )
         ends = [True] * len(targets) if finished is None else list(finished)
         outputs = [self.target_tokenizer.encode(one) if isinstance(one, str) else [*one] for one in targets]
         for number, (request, output) in enumerate(zip(requests, outputs, strict=True), 1):

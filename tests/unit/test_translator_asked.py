@@ -117,7 +117,7 @@ def test_scoring_at_once_is_scoring_step_by_step(ours: Translator) -> None:
 def test_what_cannot_be_scored_is_refused(ours: Translator) -> None:
     with pytest.raises(InputError, match="target 2: an output has 29 tokens, and the model writes 28"):
         ours.score(["1", "2"], ["1", "1" * 29])
-    with pytest.raises(InputError, match="1 targets for 2 texts"):
+    with pytest.raises(InputError, match="1 target for 2 texts"):
         ours.score(["1", "2"], ["1"])
     with pytest.raises(InputError, match="ids must be from 0 to"):
         ours.score(["1"], [[10**6]])
@@ -153,7 +153,7 @@ def test_models_are_searched_as_one(ours: Translator, tmp_path: Path) -> None:
     assert [of_one[0].ids for of_one in heavy.translate(TEXTS)] == [of_one[0].ids for of_one in ours.translate(TEXTS)]
     folders = [write_bundle(tmp_path / "a"), write_bundle(tmp_path / "b")]
     assert load_together(folders)(TEXTS) == load_together(folders[:1])(TEXTS)
-    with pytest.raises(InputError, match="1 weights for 2 models"):
+    with pytest.raises(InputError, match="1 weight for 2 models"):
         load_together(folders, weights=[1.0])
 
 

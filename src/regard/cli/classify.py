@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Device, Threads
+from regard.plural import plural
 
 
 def classify(
@@ -39,6 +40,6 @@ def classify(
     with naming(signals):
         if explain is not None:
             count = write_explanations(classifier, cases, explain, first=first)
-            typer.echo(f"{explain}: what counted in {count:,} {'case' if count == 1 else 'cases'}", err=True)
+            typer.echo(f"{explain}: what counted in {plural(count, 'case')}", err=True)
         for line in answers(classifier, cases, jsonl=jsonl):
             typer.echo(line)

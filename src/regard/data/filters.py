@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Literal
 
 from regard.errors import RecipeError
+from regard.plural import plural
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class FilterReport:
             for column in fields(self)
             if "said" in column.metadata and getattr(self, column.name)
         ]
-        said = f"{self.kept:,} of {self.total:,} pairs kept"
+        said = f"{self.kept:,} of {plural(self.total, 'pair')} kept"
         if dropped:
             said += f" (dropped: {', '.join(dropped)})"
         return said + (f"; {self.clipped:,} clipped" if self.clipped else "")

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from regard.errors import DataError, RecipeError
+from regard.plural import plural
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
@@ -146,7 +147,7 @@ def read_parallel(source: str | Path, target: str | Path) -> Iterator[Pair]:
             yield Pair(source_line, target_line)
     if counts[0] != counts[1]:
         raise DataError(
-            f"{_name(source)} has {counts[0]:,} lines but {_name(target)} has {counts[1]:,}; "
+            f"{_name(source)} has {plural(counts[0], 'line')} but {_name(target)} has {counts[1]:,}; "
             "line i of one must belong to line i of the other"
         )
 
@@ -170,7 +171,9 @@ def read_tsv(path: str | Path, columns: tuple[int, int] | None = None) -> Iterat
             remedy = (
                 "name the two with `columns`" if columns is None and len(fields) > 2 else "separate them by one tab"
             )
-            raise DataError(f"{_name(path)}:{number}: {len(fields)} columns where {expected} are expected; {remedy}")
+            raise DataError(
+                f"{_name(path)}:{number}: {plural(len(fields), 'column')} where {expected} are expected; {remedy}"
+            )
         if max(first, second) > expected:
             raise DataError(f"{_name(path)}: there is no column {max(first, second)}; its lines have {expected}")
         yield Pair(fields[first - 1], fields[second - 1])

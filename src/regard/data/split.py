@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from regard.data.raw import RawCorpus
 from regard.errors import DataError
+from regard.plural import plural
 
 _MOST = 5  # never more than a fifth of a small corpus
 
@@ -34,7 +35,8 @@ class Split:
     def sentence(self) -> str:
         """Say it in one line for people."""
         return (
-            f"{self.num_sources:,} distinct source lines ({len(self.held_out):,} pairs) held out, chosen by their hash"
+            f"{plural(self.num_sources, 'distinct source line')} ({plural(len(self.held_out), 'pair')}) held out, "
+            "chosen by their hash"
         )
 
 
@@ -66,7 +68,8 @@ def hold_out(
     wanted = min(max(round(share * distinct), at_least), at_most, distinct // _MOST)
     if wanted < 1:
         raise DataError(
-            f"{distinct} distinct source lines are too few to hold some out for validation; give validation files"
+            f"{plural(distinct, 'distinct source line is', 'distinct source lines are')} too few to hold some out for "
+            "validation; give validation files"
         )
     held_out = hashes < ordered[np.flatnonzero(is_first)[wanted]]
     return Split(rows[~held_out], rows[held_out], wanted)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from regard.errors import DataError, ShapeError
 from regard.evaluation.metric import Floats
+from regard.plural import plural
 
 NUM_BINS = 15
 """Bins of confidence, all equally wide, for the calibration error (Guo et al. 2017, section 2)."""
@@ -183,7 +184,7 @@ def classification_report(
 
 def _by_group(column: str, of_cases: Sequence[str], right: npt.NDArray[np.bool_]) -> list[GroupFigures]:
     if len(of_cases) != len(right):
-        raise ShapeError(f"the column {column!r} has {len(of_cases)} values for {len(right)} cases")
+        raise ShapeError(f"the column {column!r} has {plural(len(of_cases), 'value')} for {plural(len(right), 'case')}")
     values = np.array([str(value) for value in of_cases])
     made = []
     for value in sorted(set(values.tolist()), key=_natural):

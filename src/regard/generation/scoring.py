@@ -22,6 +22,7 @@ from regard.generation.hypothesis import Hypothesis
 from regard.generation.lengths import by_length, padded
 from regard.generation.options import SearchOptions
 from regard.generation.scores import coverage_cost
+from regard.plural import plural
 from regard.protocols import BOS, EOS, PAD, UNK, StepDecoder
 
 
@@ -161,7 +162,8 @@ def _shifted(
     """Return what the decoder is fed and what it must predict, [B, T] each; the end mark is fed to nobody."""
     if not len(targets) == len(ends) == num_sources:
         raise DataError(
-            f"scoring needs a target for each source, but has {num_sources} sources and {len(targets)} targets"
+            f"scoring needs a target for each source, but has {plural(num_sources, 'source')} and "
+            f"{plural(len(targets), 'target')}"
         )
     for number, target in enumerate(targets, 1):
         if min(target, default=UNK) < 0 or {PAD, BOS, EOS} & {*target}:

@@ -18,6 +18,7 @@ from regard.inspection.ledger import Ledger
 from regard.inspection.names import counted, module_name
 from regard.inspection.predictions import Choice
 from regard.inspection.trace import TensorFacts, Walk
+from regard.plural import plural
 
 MAX_SIDE = 40
 """Rows and columns drawn; of a larger mask every n-th is."""
@@ -74,7 +75,8 @@ def draw_weights(
     """
     if weights.shape != (len(rows), len(columns)):
         raise InputError(
-            f"{len(rows)} rows and {len(columns)} columns were named, but weights are {list(weights.shape)}"
+            f"{plural(len(rows), 'row')} and {plural(len(columns), 'column')} were named, but weights are "
+            f"{list(weights.shape)}"
         )
     cells = [["" if w == 0 else f"{w:.{digits}f}" for w in row] for row in weights.tolist()]
     taken = max(map(_width, rows), default=0)

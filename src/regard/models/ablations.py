@@ -40,6 +40,7 @@ from regard.nn import (
     PostNorm,
     PreNorm,
 )
+from regard.plural import plural
 
 ModelT = TypeVar("ModelT", Transformer, SequenceClassifier)
 Surgery = Callable[[Any], tuple[str, int]]
@@ -175,7 +176,8 @@ def _no_cross_attention(model: Any) -> tuple[str, int]:
         raise InputError("cross-attention cannot be taken away: it is gone already")
     for layer in layers:
         layer.add_module("cross_attention", Silence())
-    return f"No cross-attention: {len(layers)} decoder layers read nothing of the source.", 0
+    blind = plural(len(layers), "decoder layer reads", "decoder layers read")
+    return f"No cross-attention: {blind} nothing of the source.", 0
 
 
 def _other_norm_order(model: Any) -> tuple[str, int]:
@@ -232,7 +234,7 @@ def _drop_layer(model: Any, stack: str, index: int) -> tuple[str, int]:
     del layers[index]
     field = "layers" if isinstance(model, SequenceClassifier) else f"{stack}_layers"
     model.spec = replace(model.spec, **{field: len(layers)})
-    return f"Layer {index + 1} of the {stack} is dropped: {len(layers)} are left.", 0
+    return f"Layer {index + 1} of the {stack} is dropped: {plural(len(layers), 'is', 'are')} left.", 0
 
 
 @torch.no_grad()

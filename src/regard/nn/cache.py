@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.nn.masks import Offset
+from regard.plural import plural
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ class KeyValueCache:
         """Return ``store``, or a larger copy of it, with room for ``num_new`` columns behind ``used``."""
         if store is not None and new.shape[:2] != store.shape[:2]:
             raise ShapeError(
-                f"the cache holds {store.size(0)} rows of {store.size(1)} heads, but got {list(new.shape)}"
+                f"the cache holds {plural(store.size(0), 'row')} of {plural(store.size(1), 'head')}, but got "
+                f"{list(new.shape)}"
             )
         needed = used + num_new
         if store is not None and needed <= store.size(2):

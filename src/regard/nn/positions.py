@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from regard.errors import ShapeError
 from regard.nn.masks import Offset
+from regard.plural import plural
 
 Layout = Literal["interleaved", "half"]
 """How the two features of a pair lie: side by side, as in the paper, or half a width apart."""
@@ -227,8 +228,8 @@ class RelativeBias(Positions):
         exact = num_buckets // (4 if bidirectional else 2)
         if not 1 <= exact < max_distance:
             raise ShapeError(
-                f"{num_buckets} buckets do not fit distances up to {max_distance}: each direction needs two buckets or "
-                "more, and `max_distance` must be above half of them"
+                f"{plural(num_buckets, 'bucket does', 'buckets do')} not fit distances up to {max_distance}: each "
+                "direction needs two buckets or more, and `max_distance` must be above half of them"
             )
         self.max_distance = max_distance
         self.bidirectional = bidirectional

@@ -16,6 +16,7 @@ from regard.data import PairBatch, collate
 from regard.errors import TrainingError
 from regard.generation import SearchOptions, generate_all
 from regard.models import Dropout, TransformerSpec, build
+from regard.plural import plural
 from regard.protocols import EOS, SPECIALS
 from regard.runs.device import best_device
 from regard.training import Seq2SeqObjective, TrainingOptions, train
@@ -31,7 +32,7 @@ def facts() -> Mapping[str, str]:
         "regard": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}",
         **{name: _version(name) for name in packages},
-        "processor": f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()}",
+        "processor": f"{plural(os.cpu_count() or 1, 'core')}, torch uses {torch.get_num_threads()}",
         "device": str(best_device("auto")),
     }
 

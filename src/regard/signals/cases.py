@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import ShapeError
+from regard.plural import plural
 
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]
@@ -126,10 +127,10 @@ def _lengths(lengths: npt.ArrayLike, rows: Array) -> Indices:
     given = np.asarray(lengths)
     if given.shape != (len(rows),) or given.dtype.kind not in "iu":
         raise ShapeError(
-            f"lengths must be {len(rows)} whole numbers, one a case, but are {given.dtype} of {given.shape}"
+            f"lengths must be {plural(len(rows), 'whole number')}, one a case, but are {given.dtype} of {given.shape}"
         )
     if given.max() > rows.shape[2]:
-        raise ShapeError(f"a length is {given.max()}, but the cases have {rows.shape[2]} frames")
+        raise ShapeError(f"a length is {given.max()}, but the cases have {plural(rows.shape[2], 'frame')}")
     return given.astype(np.int64)
 
 

@@ -28,6 +28,7 @@ from regard.bundle import FORMAT_VERSION, check_version, refuse_to_replace, with
 from regard.errors import DamagedError, FolderError, InputError, RecipeError
 from regard.folders import model_folder
 from regard.models import ClassifierSpec, SequenceClassifier, build_classifier, classifier_spec_from_dict, spec_to_dict
+from regard.plural import plural
 from regard.signals.batches import padded
 from regard.signals.cases import Indices, as_cases
 from regard.signals.preparation import Floats, Preparation
@@ -124,9 +125,9 @@ class SignalClassifier:
         names = [str(label) for label in self.classes[:20]] + (["…"] if len(self.classes) > 20 else [])
         return f"""# A classifier of signals made with Regard
 
-A Transformer encoder of {spec.layers} layers and width {spec.d_model} with {count:,} parameters. It puts sequences of \
-{self.preparation.channels} channel{"s" if self.preparation.channels > 1 else ""}, up to {spec.max_len:,} frames long, \
-into {len(self.classes)} classes: {", ".join(names)}.
+A Transformer encoder of {plural(spec.layers, "layer")} and width {spec.d_model} with {count:,} parameters. It puts \
+sequences of {plural(self.preparation.channels, "channel")}, up to {plural(spec.max_len, "frame")} long, \
+into {plural(len(self.classes), "class", "classes")}: {", ".join(names)}.
 
 ```console
 $ regard classify FOLDER signals.npz

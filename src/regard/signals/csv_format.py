@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import DataError, nearest
+from regard.plural import plural
 from regard.signals.cases import Array
 from regard.signals.labels import LABELS, NO_LABEL
 
@@ -56,7 +57,7 @@ def read_csv(
     for row in reader if has_header else _again(first, reader):
         where = f"{path}:{reader.line_num}"
         if len(row) != len(first):
-            raise DataError(f"{where}: the row has {len(row)} columns, but the first one has {len(first)}")
+            raise DataError(f"{where}: the row has {plural(len(row), 'column')}, but the first one has {len(first)}")
         cases.append(_row([row[place].strip() for place in values], where))
         of_cases.append("" if label is None else row[label].strip())
         if labelled and of_cases[-1] in NO_LABEL:

@@ -14,6 +14,7 @@ import torch
 
 from regard.errors import FolderError, RecipeError
 from regard.models import SequenceClassifier, spec_to_dict
+from regard.plural import plural
 from regard.protocols import BatchSource, Observer
 from regard.signals.batches import SignalBatch, SignalBatches
 from regard.signals.cases import Array, Indices
@@ -98,7 +99,8 @@ def hold_out(labels: Indices, share: float, seed: int) -> tuple[Indices, Indices
     train = np.setdiff1d(np.arange(len(labels)), valid)
     if not len(valid) or not len(train):
         raise RecipeError(
-            f"{len(labels)} cases are too few to set a share of {share} of each class aside; set none aside"
+            f"{plural(len(labels), 'case is', 'cases are')} too few to set a share of {share} of each class aside; "
+            "set none aside"
         )
     return train, valid
 

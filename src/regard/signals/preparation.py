@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import RecipeError, ShapeError
+from regard.plural import plural
 from regard.signals.cases import Array, Cases, Indices
 
 Floats = npt.NDArray[np.float64]
@@ -144,7 +145,9 @@ class Preparation:
         """
         values = self.real(raw)
         if values.shape[-2] != self.channels:
-            raise ShapeError(f"the cases have {values.shape[-2]} channels, but those of training had {self.channels}")
+            raise ShapeError(
+                f"the cases have {plural(values.shape[-2], 'channel')}, but those of training had {self.channels}"
+            )
         if self.scaling == "case":
             there = ~np.isnan(values)
             count = np.maximum(there.sum(axis=-1, keepdims=True), 1)

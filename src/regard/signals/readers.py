@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import DataError, ShapeError, nearest
+from regard.plural import plural
 from regard.signals.cases import Array, Cases, as_cases
 from regard.signals.csv_format import read_csv
 from regard.signals.labels import LABELS, NO_LABEL, as_texts
@@ -98,7 +99,7 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
         raise DataError(f"{path}: is no table that can be read ({error})") from None
     for name, values in {"labels": found.labels, **found.groups}.items():
         if values is not None and len(values) != len(found.cases):
-            raise DataError(f"{path}: there are {len(found.cases):,} cases, but {len(values):,} of {name}")
+            raise DataError(f"{path}: holds {plural(len(found.cases), 'case')}, but {len(values):,} of {name}")
     if labelled:
         _refuse_missing(path, found.labels)
     return found

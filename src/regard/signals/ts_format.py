@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import DataError, nearest
+from regard.plural import plural
 from regard.signals.cases import Array
 
 _FLAGS = {"timestamps", "missing", "univariate", "equallength", "targetlabel"}
@@ -62,11 +63,14 @@ def read_ts(path: str | Path, lines: Iterable[str]) -> tuple[list[Array], list[s
         if header.classes is not None and label.strip() not in header.classes:
             raise DataError(f"{where}: the class {label.strip()[:40]!r} is not among those of @classLabel")
         if header.dimensions is not None and len(channels) != header.dimensions:
-            raise DataError(f"{where}: the case has {len(channels)} channels, but @dimensions says {header.dimensions}")
+            raise DataError(
+                f"{where}: the case has {plural(len(channels), 'channel')}, but @dimensions says {header.dimensions}"
+            )
         cases.append(_case(channels, where))
         if cases[-1].shape[0] != cases[0].shape[0]:
             raise DataError(
-                f"{where}: the case has {cases[-1].shape[0]} channels, but the first one has {cases[0].shape[0]}"
+                f"{where}: the case has {plural(cases[-1].shape[0], 'channel')}, but the first one has "
+                f"{cases[0].shape[0]}"
             )
         labels.append(label.strip())
     if not in_data:

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.plural import plural
+
 STRETCHES, LEAST_UPDATES, LEAST_VALIDATIONS = 10, 20, 6
 CLEARLY = 0.01  # a change of the loss, as a share of it, that is no noise
 DIVERGED = 0.05
@@ -103,7 +105,9 @@ class Verdict:
 def verdict(curve: Curve) -> Verdict:
     """Judge a curve by the rules above."""
     if len(curve.updates) < LEAST_UPDATES:
-        return Verdict("too short", f"{len(curve.updates)} updates are too few to judge the loss by")
+        return Verdict(
+            "too short", f"{plural(len(curve.updates), 'update is', 'updates are')} too few to judge the loss by"
+        )
     stretches = curve.stretches()
     first, last = stretches[0][1], stretches[-1][1]
     best = min((loss for _, loss in stretches if math.isfinite(loss)), default=math.nan)

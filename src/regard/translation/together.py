@@ -11,6 +11,7 @@ import torch
 from regard.errors import InputError
 from regard.generation import Ensemble
 from regard.models import Transformer
+from regard.plural import plural
 from regard.protocols import StepDecoder
 from regard.training import evaluation_mode
 from regard.translation.looking import Looking
@@ -35,7 +36,10 @@ class Together:
         average: Literal["log", "linear"] = "log",
     ) -> None:
         if weights is not None and len(weights) != len(models):
-            raise InputError(f"there must be a weight for each model: {len(weights)} weights for {len(models)} models")
+            raise InputError(
+                "there must be a weight for each model: "
+                f"{plural(len(weights), 'weight')} for {plural(len(models), 'model')}"
+            )
         self.models = tuple(models)
         self._weights, self._average = weights, average
         Ensemble(models, weights, average)  # refuses weights that cannot be, of a single model too

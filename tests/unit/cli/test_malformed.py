@@ -168,4 +168,4 @@ def test_a_line_of_a_megabyte(place: Path) -> None:
     line = bytes(random.Random(7).choices(b"0123456789 ", k=1 << 20))
     code, printed, said = call(["translate", "model", "-b", "1", "--max-len", "2"], line + b"\n1\n")
     assert (code, printed.count(b"\n")) == (0, 2)
-    assert "1 lines were longer than the model reads" in said
+    assert "1 line was longer than the model reads" in said

@@ -134,7 +134,7 @@ def test_tsv_columns(tmp_path: Path) -> None:
         list(read_tsv(path))
     with pytest.raises(DataError, match="no column 4; its lines have 3"):
         list(read_tsv(path, (1, 4)))
-    with pytest.raises(DataError, match=r"y:2: 1 columns where 2 are expected"):
+    with pytest.raises(DataError, match=r"y:2: 1 column where 2 are expected"):
         list(read_tsv(write(tmp_path / "y", "a\tb\n\n")))
     with pytest.raises(DataError, match=r"z:2: 2 columns where 3 are expected"):
         list(read_tsv(write(tmp_path / "z", "a\tb\tc\na\tb\n"), (1, 2)))

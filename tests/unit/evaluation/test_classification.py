@@ -61,5 +61,5 @@ def test_what_does_not_fit_is_refused() -> None:
         classification_report(np.empty(0, dtype=np.int64), np.empty((0, 2)), ["a", "b"])
     with pytest.raises(ShapeError, match=r"must be \[2 cases, 2 classes\], but have shape \[2, 3\]"):
         classification_report(np.array([0, 1]), np.ones((2, 3)), ["a", "b"])
-    with pytest.raises(ShapeError, match="'snr' has 1 values for 2 cases"):
+    with pytest.raises(ShapeError, match="'snr' has 1 value for 2 cases"):
         classification_report(np.array([0, 1]), np.eye(2), ["a", "b"], groups={"snr": ["1"]})

@@ -177,7 +177,7 @@ def test_a_head_off_leaves_the_others_and_its_numbers_are_counted() -> None:
 
 def test_layers_go_and_the_spec_says_so() -> None:
     lacking: Ablated = ablate(made(SPEC), "encoder.layer:1")
-    assert lacking.sentence == "Layer 1 of the encoder is dropped: 1 are left."
+    assert lacking.sentence == "Layer 1 of the encoder is dropped: 1 is left."
     assert lacking.model.spec.encoder_layers == 1
     build(lacking.model.spec).load_state_dict(lacking.model.state_dict())
     with pytest.raises(InputError, match=r"encoder\.layer:1 cannot be dropped: it is the only one"):

@@ -85,7 +85,7 @@ def test_refused(X: Any, options: dict[str, Any], words: str) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_other_channels_are_refused() -> None:
-    with pytest.raises(ShapeError, match="have 1 channels, but those of training had 2"):
+    with pytest.raises(ShapeError, match="have 1 channel, but those of training had 2"):
         fitted(X).scaled(X[0, :1])
     with pytest.raises(RecipeError, match="`scaling` must be one of channel, case, none"):
         Preparation(1, scaling="z")

@@ -90,7 +90,7 @@ class TestArchive:
             (HEADER + "1:2,3:a\n", r"a\.ts:8: the channels have unequal lengths: 1, 2"),
             (HEADER + "1,q:2,3:a\n", r"a\.ts:8: 'q' is no number"),
             ("@classLabel false\n@data\n1,2\n", r"a\.ts: holds no labels"),
-            ("@classLabel true a\n@data\n1:2:a\n1:a\n", r"a\.ts:4: the case has 1 channels, but the first one has 2"),
+            ("@classLabel true a\n@data\n1:2:a\n1:a\n", r"a\.ts:4: the case has 1 channel, but the first one has 2"),
         ],
     )
     def test_refused_with_the_line(self, tmp_path: Path, text: str, words: str) -> None:
@@ -103,7 +103,7 @@ class TestArchive:
     ("arrays", "layout", "words"),
     [
         ({"X": X}, Layout(), "holds no labels"),
-        ({"X": X, "y": [1, 2]}, Layout(), "there are 3 cases, but 2 of labels"),
+        ({"X": X, "y": [1, 2]}, Layout(), "holds 3 cases, but 2 of labels"),
         ({"Z": X, "y": [1, 2, 3]}, Layout(), "no array 'X'"),
         ({"X": X, "y": [1, 2, 3]}, Layout(groups=("snrs",)), "no array 'snrs'"),
         ({"X": X, "y": [[1], [2], [3]]}, Layout(), "one value a case"),

@@ -15,6 +15,7 @@ from regard.data.tokenizers.huggingface import HuggingFaceTokenizer
 from regard.data.tokenizers.options import Kind, TokenizerOptions, vocabulary_size
 from regard.data.tokenizers.sentencepiece import SentencePieceTokenizer, train_sentencepiece
 from regard.errors import DamagedError, DataError, RecipeError
+from regard.plural import plural
 
 Lines = Callable[[], Iterable[str]]
 """Gives the training text of one side, from its first line, each time it is called."""
@@ -156,5 +157,5 @@ def _one(
     if options.vocab_size is None:
         said += ", size chosen from the amount of text"
     if trained.skipped_long:
-        said += f"; {trained.skipped_long:,} of {trained.lines:,} lines were too long to learn from"
+        said += f"; too long to learn from: {trained.skipped_long:,} of {plural(trained.lines, 'line')}"
     return trained.tokenizer, said

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from regard.data.tokenizers.base import FIRST, TextTokenizer
 from regard.errors import DataError, RecipeError
+from regard.plural import plural
 from regard.protocols import UNK
 
 
@@ -135,7 +136,9 @@ def train_exact(
     room = len(ranked) if vocab_size is None else vocab_size - FIRST
     entries = [entry for entry, count in ranked[:room] if count >= min_frequency]
     if not entries:
-        raise DataError(f"the text has no {kind} that occurs {min_frequency} times or more, so there is no vocabulary")
+        raise DataError(
+            f"the text has no {kind} that occurs {plural(min_frequency, 'time')} or more, so there is no vocabulary"
+        )
     if kind == "char":
         return CharTokenizer(entries, tags)
     if kind == "word":

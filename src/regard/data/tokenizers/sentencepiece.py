@@ -153,9 +153,7 @@ def train_sentencepiece(
     sieve = _Sieve()
     sample = _sample(sieve.pass_on(lines), max_lines)
     if not sample:
-        reason = (
-            f"all {sieve.lines:,} lines are over {_LONGEST_LINE:,} bytes long" if sieve.lines else "it holds no text"
-        )
+        reason = f"every line is over {_LONGEST_LINE:,} bytes long" if sieve.lines else "it holds no text"
         raise DataError(f"no tokenizer can be trained on this corpus: {reason}")
 
     def learn(size: int) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from regard.data import read_lines
 from regard.errors import DataError, InputError, RecipeError
 from regard.evaluation import EvaluationOptions, Line, Report, compare, worst
+from regard.plural import plural
 from regard.runs.device import best_device
 from regard.runs.recipes.recipe import DataOptions, Recipe, check
 from regard.runs.saying import Say, say_nothing
@@ -140,7 +141,8 @@ def evaluate(
         opened = first if system is systems[0] else _opened(system, device, say)
         outputs[name] = opened(text.sources, beam=beam, tag=text.tags) if isinstance(opened, Translator) else opened
         if len(outputs[name]) != len(text.references):
-            raise DataError(f"{name} has {len(outputs[name]):,} lines but the test set {len(text.references):,}")
+            lines = plural(len(outputs[name]), "line")
+            raise DataError(f"{name} has {lines} but the test set {len(text.references):,}")
     if output is not None:
         write_result(output, "".join(f"{line}\n" for line in outputs[names[0]]).encode())
     reports = compare(protocol.build(), outputs, text.references, intervals=intervals, test=test)

@@ -16,6 +16,7 @@ import torch
 from regard.data import read_lines
 from regard.errors import DataError, InputError
 from regard.inspection import draw_table, flatness, from_pharaoh, rank_heads
+from regard.plural import plural
 from regard.runs.looking.heads import aligning_look, alignment, doubt
 from regard.runs.looking.look import Attention, attentions_of_pair
 from regard.runs.saying import Say
@@ -87,7 +88,7 @@ def ranked_heads(
     read = list(_read(translator, source, target, say))
     if len(read) != len(sure):
         raise DataError(
-            f"{links} has {len(sure):,} lines and {source} {len(read):,}; line i of both must belong together"
+            f"{links} has {plural(len(sure), 'line')} and {source} {len(read):,}; line i of both must belong together"
         )
     told = [
         ([one for one in attentions if one.address.endswith(".cross")], wanted)

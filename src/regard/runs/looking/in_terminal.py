@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from regard.inspection import draw_choices, draw_gradients, draw_masks, draw_table, draw_walk, draw_weights
 from regard.inspection.names import COUNTED
+from regard.plural import plural
 from regard.runs.looking.heads import aligning_look, heads_of
 from regard.runs.looking.look import Look
 
@@ -52,7 +53,7 @@ def value_lines(look: Look, pattern: str, *, width: int | None = None) -> Iterat
         InputError: No attention has that name.
     """
     for name, attention, weights in heads_of(look.attentions, pattern):
-        yield name + ("" if ".head:" in name else f", mean of its {len(attention.weights)} heads")
+        yield name + ("" if ".head:" in name else f", mean of its {plural(len(attention.weights), 'head')}")
         rows, columns = _SIDES.get(attention.address.rpartition(".")[2], _SIDES["self"])
         yield f"a row: {rows}; a column: {columns}; a row adds up to 1"
         yield draw_weights(weights, attention.rows, attention.columns, width=width)
@@ -70,7 +71,7 @@ def _heading(look: Look) -> Iterator[str]:
     if (searched := look.searched) is not None:
         found = searched.found
         ending = "" if found.finished else ", cut at the longest length"
-        yield f"score {found.score:.4f}, log-probability {found.log_prob:.4f}, {found.length} tokens{ending}"
+        yield f"score {found.score:.4f}, log-probability {found.log_prob:.4f}, {plural(found.length, 'token')}{ending}"
         yield searched.score
     yield ""
 
@@ -88,8 +89,8 @@ def _attention_lines(look: Look) -> Iterator[str]:
     yield ""
     count = len(attention.columns)
     yield (
-        f"Where each token looked: {min(_LOOKED_AT, count)} of {count} source tokens, in the mean head of "
-        f"{attention.address}"
+        f"Where each token looked: {min(_LOOKED_AT, count)} of {plural(count, 'source token')}, in the mean "
+        f"head of {attention.address}"
     )
     yield draw_table(table, left=(0, 1))
 

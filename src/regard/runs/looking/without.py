@@ -21,6 +21,7 @@ from regard.evaluation import measure
 from regard.generation.lengths import by_length
 from regard.inspection import draw_table
 from regard.models import Transformer, ablate, ablation_names
+from regard.plural import plural
 from regard.protocols import PAD
 from regard.runs.looking.parts import fitting
 from regard.runs.recipes.recipe import check
@@ -160,7 +161,8 @@ def _pairs(translator: Translator, text: TextSet, say: Say) -> list[Ids]:
     ]
     kept = [pair for pair in pairs if max(map(len, pair)) <= longest]
     if len(kept) < len(pairs):
-        say(f"{len(pairs) - len(kept):,} pairs are longer than the model reads ({longest:,} tokens) and are left out")
+        told = plural(len(pairs) - len(kept), "pair is", "pairs are")
+        say(f"{told} longer than the model reads ({longest:,} tokens), and left out")
     if not kept:
         raise DataError("the test files hold no pair that the model can read")
     return kept

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from regard.plural import plural
 from regard.runs.recipes.recipe import Tables
 from regard.runs.recipes.toml import toml_value
 from regard.training.options import LENGTHS
@@ -105,7 +106,7 @@ def complete(tables: Tables, extent: Extent, *, warmup: int | None = None) -> tu
     choose("training", "validate_every", max(updates // 20, 50))
     choose("training", "save_every", training["validate_every"])
     choose("training", "learning_rate", _RATES[model["preset"]])
-    measured = f"{extent.pairs:,} pairs, about {tokens:,} target tokens"
+    measured = f"{plural(extent.pairs, 'pair')}, about {plural(tokens, 'target token')}"
     said = ", ".join(f"{key} = {toml_value(value)}" for key, value in chosen.items())
     return tables, f"{measured}; chosen to fit: {said}" if said else measured
 

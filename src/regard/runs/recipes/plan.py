@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.data import CorpusFiles
 from regard.errors import FolderError, RecipeError
+from regard.plural import plural
 from regard.runs.recipes.defaults import Extent, complete
 from regard.runs.recipes.recipe import Recipe, Tables, check, read_tables
 from regard.training.options import LENGTHS
@@ -62,7 +63,7 @@ class Plan:
             return []
         sizes = raw.sizes()
         return [
-            f"{' + '.join(files.paths)}: {size:,} pairs"
+            f"{' + '.join(files.paths)}: {plural(size, 'pair')}"
             + _outputs_in_words(files.nbest)
             + (f", each seen {weight:.3g} times an epoch" if weight != 1 else "")
             for files, size, weight in zip(corpora, sizes, raw.weights, strict=True)

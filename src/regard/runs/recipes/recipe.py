@@ -25,6 +25,7 @@ from regard.errors import RecipeError, nearest
 from regard.evaluation import EvaluationOptions
 from regard.generation import SearchOptions
 from regard.models import TransformerSpec, preset, spec_from_dict, spec_to_dict
+from regard.plural import plural
 from regard.runs.recipes.kind import is_of_signals
 from regard.runs.recipes.mistakes import validated
 from regard.runs.recipes.toml import write_toml
@@ -78,7 +79,9 @@ class Corpus:
             raise RecipeError("either `source` and `target` or `pairs` must say where the text is")
         sides = listed(self.source), listed(self.target)
         if len(sides[0]) != len(sides[1]):
-            raise RecipeError(f"`source` names {len(sides[0])} files but `target` {len(sides[1])}; they go in pairs")
+            raise RecipeError(
+                f"`source` names {plural(len(sides[0]), 'file')} but `target` {len(sides[1])}; they go in pairs"
+            )
         self.files(Path())  # weight and columns are checked where they are used
 
     def files(self, folder: Path) -> list[CorpusFiles]:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 
 from regard.errors import RecipeError, nearest
 from regard.models import ClassifierSpec, classifier_spec_from_dict, spec_to_dict
+from regard.plural import plural
 from regard.runs.recipes.mistakes import validated
 from regard.runs.recipes.recipe import Tables
 from regard.runs.recipes.toml import write_toml
@@ -198,7 +199,7 @@ def complete(tables: Tables, num_cases: int) -> tuple[Tables, str]:
     chosen = {key: value for key, value in wishes.items() if key not in training}
     training |= chosen
     said = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-    return tables, f"{num_cases:,} cases to learn from; chosen to fit: {said or 'nothing'}"
+    return tables, f"{plural(num_cases, 'case')} to learn from; chosen to fit: {said or 'nothing'}"
 
 
 def signal_tables(recipe: SignalRecipe) -> Tables:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from regard.plural import plural
 from regard.runs.saying import Say
 from regard.runs.training.folder import RunFolder
 from regard.training.distributed import Ranks
@@ -22,4 +23,4 @@ def begin(model: nn.Module, frozen: Sequence[str], folder: RunFolder, ranks: Ran
     if ranks.world > 1:
         say(f"{ranks.world} processes share every update")
     if names := freeze(model, frozen):
-        say(f"frozen: {len(names)} tensors, from {names[0]} to {names[-1]}")
+        say(f"frozen: {plural(len(names), 'tensor')}, from {names[0]} to {names[-1]}")

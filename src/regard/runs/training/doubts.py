@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.data import EncodedCorpus, TextTokenizer
+from regard.plural import plural
 from regard.protocols import SPECIALS, UNK
 from regard.runs.training.prepare import Prepared
 
@@ -115,8 +116,9 @@ def _about_lengths(corpus: EncodedCorpus) -> Iterator[str]:
     for number, what in ((report.clipped, "clipped"), (report.long_source + report.long_target, "left out")):
         if number > report.total / 100:
             yield (
-                f"{number:,} of {report.total:,} pairs were {what}, because a side is longer than data.filters allow: "
-                "raise max_source_length and max_target_length there (and model.max_len), or split these lines"
+                f"{what}, because a side is longer than data.filters allow: {number:,} of "
+                f"{plural(report.total, 'pair')}; raise "
+                "max_source_length and max_target_length there (and model.max_len), or split these lines"
             )
 
 
@@ -125,6 +127,6 @@ def _about_validation(corpus: EncodedCorpus, valid: EncodedCorpus) -> Iterator[s
     both = int(np.isin(held_out, corpus.source_hashes()).sum())
     if both > len(held_out) / 100:
         yield (
-            f"{both:,} of {len(held_out):,} validation sources are in the training text as well, so that validation "
+            f"the training text holds {both:,} of {plural(len(held_out), 'validation source')} too, so that validation "
             "looks better than it is; take them out of one"
         )

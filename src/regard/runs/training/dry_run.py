@@ -13,6 +13,7 @@ import numpy as np
 from regard.data import PairBatch
 from regard.inspection import Ledger, ledger
 from regard.inspection.drawings import draw_ledger
+from regard.plural import plural
 from regard.protocols import PAD
 from regard.runs.recipes.plan import Plan
 from regard.runs.recipes.recipe import dump
@@ -50,8 +51,9 @@ def dry_run(asked: Plan, *, device: str = "auto", say: Say) -> Iterator[str]:
 def _measured_on(batch: PairBatch) -> str:
     (rows, sources), targets = batch.source.shape, batch.target_out.shape[1]
     return (
-        f"FLOPs (2 for a multiplication with its addition) and bytes kept are of one forward of a batch of {rows:,} "
-        f"pairs, {sources:,} source and {targets:,} target tokens long; a backward takes twice as many FLOPs"
+        "FLOPs (2 for a multiplication with its addition) and bytes kept are of one forward of a batch of "
+        f"{plural(rows, 'pair')}, {sources:,} source and {plural(targets, 'target token')} long; a backward takes "
+        "twice as many FLOPs"
     )
 
 
@@ -102,7 +104,7 @@ def _time(setting: Rehearsal, batches: Sequence[PairBatch]) -> str:
     each = setting.prepared.batches.num_batches(0) / options.accumulate
     told = (
         f"time: {one:.2g} s an update ({speed:,.0f} target tokens/s, the median of {_TIMED} updates), "
-        f"{each:,.0f} updates an epoch"
+        f"{plural(round(each), 'update')} an epoch"
     )
     ends = {
         "updates": options.updates,
@@ -115,8 +117,8 @@ def _time(setting: Rehearsal, batches: Sequence[PairBatch]) -> str:
     name = min(limits, key=lambda limit: limits[limit])
     updates = limits[name]
     return (
-        f"{told}\n`{name}` ends it after about {updates:,.0f} updates, which is {updates / each:,.1f} epochs and "
-        f"{updates * one / 60:,.1f} minutes, validations and saving apart"
+        f"{told}\n`{name}` ends it after about {plural(round(updates), 'update')}, which is {updates / each:,.1f} "
+        f"epochs and {updates * one / 60:,.1f} minutes, validations and saving apart"
     )
 
 
@@ -134,7 +136,7 @@ def _examples(prepared: Prepared) -> str:
         told.append(f"{example + 1:,}. {source}  →  {target}")
         for name, tensor, tokenizer in rows:
             ids = [i for i in tensor[0].tolist() if i != PAD]
-            told.append(f"   {name}, {len(ids)} tokens: {' '.join(tokenizer.pieces(ids))}")
+            told.append(f"   {name}, {plural(len(ids), 'token')}: {' '.join(tokenizer.pieces(ids))}")
             told.append(f"   {' ' * len(name)}  ids: {' '.join(map(str, ids))}")
         told.append("")
     return "\n".join(told)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import DataError, RecipeError, nearest
+from regard.plural import plural
 from regard.protocols import BatchSource
 from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_plan import SignalPlan
@@ -126,8 +127,8 @@ def _from_files(recipe: SignalRecipe, read: SignalSet, folder: Path, say: Say, r
     labels = class_numbers(read.labels, classes, options.train)
     if len(classes) == len(labels):
         raise DataError(
-            f"{options.train}: {len(labels):,} cases of {len(classes):,} classes: no label comes twice, so none can be "
-            "learned; is this the column of the labels?"
+            f"{options.train}: {plural(len(labels), 'case')} of {plural(len(classes), 'class', 'classes')}: no label "
+            "comes twice, so none can be learned; is this the column of the labels?"
         )
     train = np.arange(len(labels))
     valid_cases, valid_labels, valid = read.cases, labels, None
@@ -138,7 +139,7 @@ def _from_files(recipe: SignalRecipe, read: SignalSet, folder: Path, say: Say, r
         valid = np.arange(len(valid_labels))
     elif options.valid_fraction:
         train, valid = hold_out(labels, options.valid_fraction, seed)
-        say(f"no validation file: {len(valid):,} of {len(labels):,} cases are set aside, a share of each class")
+        say(f"no validation file: set aside, a share of each class: {len(valid):,} of {plural(len(labels), 'case')}")
     with naming(options.train):
         preparation = Preparation.fit(
             read.cases, train, iq=options.iq, missing=options.missing, scaling=options.scaling

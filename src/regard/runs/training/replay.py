@@ -7,6 +7,7 @@ from pathlib import Path
 
 from regard.errors import FolderError
 from regard.models import build
+from regard.plural import plural
 from regard.protocols import PAD
 from regard.runs.device import best_device
 from regard.runs.training.folder import RunFolder
@@ -44,7 +45,7 @@ def replay_failure(path: str | Path, *, device: str = "auto") -> Iterator[str]:
     yield f"update {failure.update:,} was not made: {failure.where}"
     for batch in failure.batches:
         rows, tokens = len(batch.example_ids), batch.num_target_tokens
-        yield f"a batch of {rows:,} examples and {tokens:,} target tokens; the first of them:"
+        yield f"a batch of {plural(rows, 'example')} and {plural(tokens, 'target token')}; the first of them:"
         for row in range(min(_SHOWN, rows)):
             sides = ((batch.source, source), (batch.target_out, target))
             texts = [tokenizer.decode([i for i in ids[row].tolist() if i != PAD]) for ids, tokenizer in sides]
@@ -55,7 +56,7 @@ def replay_failure(path: str | Path, *, device: str = "auto") -> Iterator[str]:
     yield ""
     last = readings[-1]
     if last.not_finite:
-        yield f"{last.where} is the first that is not finite: {last.not_finite:,} of its {last.size:,} numbers are not"
+        yield f"{last.where} is the first that is not finite, in {last.not_finite:,} of {plural(last.size, 'number')}"
     else:
         yield "here all numbers are finite: another device, library or precision computed it when it failed"
 

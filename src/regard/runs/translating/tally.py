@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+from regard.plural import plural
 from regard.translation import Translation
 
 _FEW = 3  # lines, below which one output for all is no sign of anything
@@ -78,9 +79,9 @@ class Tally:
     def sentences(self) -> Iterator[str]:
         """Yield what else is worth saying."""
         if self.cut:
-            yield f"{self.cut:,} lines were longer than the model reads; their ends were left out"
+            yield f"{plural(self.cut, 'line was', 'lines were')} longer than the model reads, and cut at the end"
         if self.unread:
-            yield f"{self.unread:,} lines hold letters or words that the model does not know"
+            yield f"{plural(self.unread, 'line holds', 'lines hold')} letters or words that the model does not know"
         if self.unfinished:
             yield f"outputs cut at the longest length allowed: {self.unfinished:,}"
         if self.unknown:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.plural import plural
 from regard.verification.findings import Finding, NotExercised, check, fail, judge, passed
 from regard.verification.places import first_difference, spot
 from regard.verification.subject import Subject, largest
@@ -90,7 +91,7 @@ def check_prefix(subject: Subject) -> Finding:
         logits = subject.run(shorter)
         if logits.shape[:2] != real.shape:
             return fail(
-                f"a target of {length} tokens gives logits of shape {list(logits.shape)}",
+                f"a target of {plural(length, 'token')} gives logits of shape {list(logits.shape)}",
                 cause="an axis of length one was squeezed away" if length == 1 else "lengths are fixed somewhere",
             )
         size, place = largest(logits, subject.logits[:, :length], real)

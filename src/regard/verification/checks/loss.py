@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.plural import plural
 from regard.verification.findings import Finding, NotExercised, check, fail, judge, passed
 from regard.verification.inputs import Inputs
 from regard.verification.subject import Subject
@@ -235,7 +236,8 @@ def check_loss_average(subject: Subject) -> Finding:
         value = subject.adapter.loss(subject.module, subject.inputs)
     if isinstance(value, tuple) and int(value[1]) != subject.inputs.num_target_tokens:
         return fail(
-            f"{int(value[1])} tokens are counted, but {subject.inputs.num_target_tokens} are real",
+            f"{plural(int(value[1]), 'token is', 'tokens are')} counted, but "
+            f"{subject.inputs.num_target_tokens:,} are real",
             cause="padding is counted",
         )
     if found.average in ("sum", "tokens"):

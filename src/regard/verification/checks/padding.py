@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.plural import plural
 from regard.verification.findings import Finding, NotExercised, check, fail, judge
 from regard.verification.inputs import Inputs
 from regard.verification.places import first_difference, spot
@@ -137,7 +138,7 @@ def check_batch_mates(subject: Subject) -> Finding:
         logits = subject.run(batch)
         if logits.shape != expected.shape:
             return fail(
-                f"{batch.batch} rows give logits of shape {list(logits.shape)}",
+                f"{plural(batch.batch, 'row gives', 'rows give')} logits of shape {list(logits.shape)}",
                 cause="an axis of length one was squeezed away" if batch.batch == 1 else "the batch axis is misread",
             )
         size, place = largest(logits, expected, where)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from regard.plural import plural
 from regard.verification.constants import constant
 from regard.verification.findings import Finding, ModuleRaisedError, NotExercised, check, fail, one_line, passed
 from regard.verification.inputs import Tokens
@@ -39,12 +40,12 @@ def check_gradients(subject: Subject) -> Finding:
             unreached.append(name)
     if unreached:
         return fail(
-            f"{len(unreached)} of {len(named)} parameters get no gradient",
+            f"no gradient for {len(unreached)} of {plural(len(named), 'parameter')}",
             cause="the layer is not used, or a detach, no_grad or rounding cuts it off",
             where=", ".join(unreached[:3]) + (", …" if len(unreached) > 3 else ""),
         )
     frozen = sum(1 for _ in subject.module.parameters()) - len(named)
-    return passed(f"{len(named)} parameters" + f", and {frozen} are frozen" * (frozen > 0))
+    return passed(plural(len(named), "parameter") + f", and {plural(frozen, 'is', 'are')} frozen" * (frozen > 0))
 
 
 @check("Weights that are meant to be one are one, and stay so through casting, copying and loading")

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor, nn
 
+from regard.plural import plural
 from regard.verification.findings import Finding, NotExercised, check, fail, passed
 from regard.verification.inputs import Frames
 from regard.verification.places import by_position
@@ -42,7 +43,7 @@ def check_residual(subject: Subject) -> Finding:
         )
     if not any(sublayers.values()):
         raise NotExercised("no sublayer's last map was seen as a module")
-    return passed(f"{sum(map(len, sublayers.values()))} sublayers were silenced")
+    return passed(plural(sum(map(len, sublayers.values())), "sublayer was", "sublayers were") + " silenced")
 
 
 def _last_maps(subject: Subject) -> dict[str, list[str]]:
@@ -162,7 +163,9 @@ def check_position_wise(subject: Subject) -> Finding:
     tried = _norm_that_mixes(subject)
     if isinstance(tried, Finding):
         return tried
-    return _first_attention_mixes(subject) or passed(f"{tried} norms were tried by themselves")
+    return _first_attention_mixes(subject) or passed(
+        f"{plural(tried, 'norm was tried by itself', 'norms were tried by themselves')}"
+    )
 
 
 def _norm_that_mixes(subject: Subject) -> Finding | int:

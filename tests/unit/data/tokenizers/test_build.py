@@ -126,7 +126,7 @@ def test_the_rule_for_sizes() -> None:
 
 def test_lines_too_long_are_told() -> None:
     made = build_tokenizers(TokenizerOptions(vocab_size=321), lambda: [*ENGLISH, "x" * 9999], lambda: GERMAN)
-    assert made.sentences[0].endswith("; 1 of 212 lines were too long to learn from")
+    assert made.sentences[0].endswith("; too long to learn from: 1 of 212 lines")
 
 
 def test_own_vocabularies(tmp_path: Path) -> None:

@@ -85,5 +85,5 @@ def test_vocabularies_that_make_no_sense_are_refused() -> None:
         WordTokenizer(["a", "b", "c", "b"])
     with pytest.raises(DataError, match="no word that occurs 3 times or more"):
         train_exact("word", ["a b a"], min_frequency=3)
-    with pytest.raises(DataError, match="no char that occurs 1 times or more"):
+    with pytest.raises(DataError, match="no char that occurs 1 time or more"):
         train_exact("char", [])

@@ -152,7 +152,7 @@ def test_lines_too_long_to_learn_from_are_counted(capfd: pytest.CaptureFixture[s
     [
         ([], "holds no text"),
         (["", ""], "holds no text"),
-        (["x" * 5000, "y" * 5000], "all 2 lines are over 4,192 bytes long"),
+        (["x" * 5000, "y" * 5000], "every line is over 4,192 bytes long"),
     ],
 )
 def test_nothing_to_learn_from_is_said(lines: list[str], said: str) -> None:

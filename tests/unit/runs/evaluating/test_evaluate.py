@@ -59,7 +59,7 @@ def test_a_model_beside_a_file(place: Path) -> None:
     words = {"source": place / "source", "references": [place / "reference"]}
     found = evaluate(place / "model", place / "perfect", **words, beam=1)  # type: ignore[arg-type]
     assert found.first["exact"] < 100
-    with pytest.raises(DataError, match="short has 1 lines but the test set 20"):
+    with pytest.raises(DataError, match="short has 1 line but the test set 20"):
         evaluate(place / "short", **words)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="several systems do not go into one file"):
         evaluate(place / "model", place / "half", output=place / "out", **words)  # type: ignore[arg-type]

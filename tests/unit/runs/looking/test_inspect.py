@@ -313,7 +313,7 @@ def test_a_model_is_compared_with_and_without_its_parts(translator: Translator, 
         "positions",
     ]
     assert said == [
-        "1 pairs are longer than the model reads (28 tokens) and are left out",
+        "1 pair is longer than the model reads (28 tokens), and left out",
         "encoder.layer:1 cannot be dropped: it is the only one of its stack",
         "decoder.layer:1 cannot be dropped: it is the only one of its stack",
     ]
@@ -392,7 +392,7 @@ def test_heads_are_ranked_by_links_that_people_made(translator: Translator, tmp_
     assert heads_of(heads, ranking[0].name)
     assert len(said) == 1 and said[0].startswith("line 4: ")
     links.write_text("0-0\n")
-    with pytest.raises(DataError, match=r"links has 1 lines and .*test\.src 4"):
+    with pytest.raises(DataError, match=r"links has 1 line and .*test\.src 4"):
         ranked_heads(translator, source, target, links, say=said.append)
     links.write_text("0-0\n0:0\n")
     with pytest.raises(DataError, match=r"links:2: an alignment must be like"):

@@ -50,7 +50,7 @@ def test_from_files_to_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path, model = recipe(tmp_path), str(tmp_path / "run")
     assert run(["train", str(path), "--out", model]) == 0
     told = capsys.readouterr()
-    assert "6 of 60 cases are set aside" in told.err
+    assert "set aside, a share of each class: 6 of 60 cases" in told.err
     assert not told.out
 
     assert run(["evaluate", model, "--data", str(tmp_path), "--plots", str(tmp_path / "plots")]) == 0
