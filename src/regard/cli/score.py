@@ -37,6 +37,8 @@ def score(
     jsonl: Annotated[bool, typer.Option("--jsonl", help="A JSON object a line.", show_default=False)] = False,
     length_penalty: words.LengthPenalty = None,
     coverage_penalty: words.CoveragePenalty = None,
+    average: words.Average = "log",
+    weight: words.Weights = None,
     tag: Annotated[str, typer.Option(help="Put before every line, for models with tags.", show_default=False)] = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where results go.", show_default="stdout")
@@ -45,12 +47,13 @@ def score(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Tell how probable a model finds given outputs.
+    """Tell how probable a model, or several as one, finds given outputs.
 
     One line for each pair: the natural-log probability of the output, its end mark included. With --tokens that of
     each token follows, tabs between them.
     """
     folders = one_or_more_models(models, model_options)
+    averaged = words.averaged(average)
     from regard.cli.machine import set_up
     from regard.runs.saying import say_nothing, say_on_stderr
     from regard.runs.translating.score import Outputs
@@ -63,6 +66,8 @@ def score(
     run(
         folders,
         outputs,
+        weights=weight,
+        average=averaged,
         wishes=wishes,
         tag=tag,
         tokens=tokens,

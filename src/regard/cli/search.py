@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -74,6 +74,11 @@ LeastRisk = Annotated[
         "--mbr", min=1, max=100_000, metavar="N", help="Draw N, take the one most like all.", show_default=False
     ),
 ]
+Average = Annotated[str, typer.Option("--average", metavar="log|linear", help="How several models are averaged.")]
+Weights = Annotated[
+    list[float] | None,
+    typer.Option("--weight", help="Of each model, in their order; may be repeated.", show_default="equal"),
+]
 
 
 def given(values: dict[str, Any], least_risk: int | None = None) -> dict[str, Any]:
@@ -95,6 +100,11 @@ def one_of(option: str, word: str, words: tuple[WordT, ...]) -> WordT:
         if word == known:
             return known
     raise typer.BadParameter(f"{word!r} is unknown{nearest(word, words)}", param_hint=option)
+
+
+def averaged(word: str) -> Literal["log", "linear"]:
+    """Return what ``--average`` says."""
+    return one_of("--average", word, ("log", "linear"))
 
 
 def token_and_nats(text: str) -> tuple[str, float]:

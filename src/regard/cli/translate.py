@@ -85,10 +85,8 @@ def translate(
     paragraphs: Annotated[
         str | None, typer.Option(metavar="LANGUAGE", help="Translate sentence by sentence.", show_default=False)
     ] = None,
-    average: Annotated[str, typer.Option(metavar="log|linear", help="How several models are averaged.")] = "log",
-    weight: Annotated[
-        list[float] | None, typer.Option(help="Of each model, in their order; may be repeated.", show_default="equal")
-    ] = None,
+    average: words.Average = "log",
+    weight: words.Weights = None,
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes, each with the models.")] = 1,
     device: Device = "auto",
     threads: Threads = None,
@@ -131,7 +129,7 @@ def translate(
         form or ("jsonl" if jsonl else "nbest" if several else "text"),
         ("text", "nbest", "jsonl", "fairseq"),
     )
-    averaged: Literal["log", "linear"] = words.one_of("--average", average, ("log", "linear"))
+    averaged = words.averaged(average)
     biases = tuple(map(words.token_and_nats, bias or ()))
 
     from regard.runs.translating.output import refuse_output

@@ -118,12 +118,28 @@ def test_score_prints_a_line_a_pair(model: str, tmp_path: Path, capsys: pytest.C
     assert [line.count("\t") for line in capsys.readouterr().out.split("\n")] == [3, 1, 0]
 
 
+def test_score_averages_models_as_translate_does(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs.tsv").write_text("12\t21\n")
+    partner = str(write_bundle(tmp_path / "partner", seed=5))
+    told = []
+    for words in ("", "--average linear", "--weight 1 --weight 5"):
+        assert run(["score", model, partner, "--pairs", str(tmp_path / "pairs.tsv"), "-q", *words.split()]) == 0
+        told.append(float(capsys.readouterr().out))
+    assert len(set(told)) == 3
+    assert run(["score", model, partner, "--pairs", str(tmp_path / "pairs.tsv"), "--weight", "2"]) == 2
+    assert "1 weight for 2 models" in capsys.readouterr().err
+    assert run(["score", model, "--pairs", str(tmp_path / "pairs.tsv"), "--average", "lin"]) == 2
+    assert "did you mean 'linear'?" in capsys.readouterr().err
+
+
 def test_what_a_reader_would_not_see_is_told(
     model: str, stdin: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     stdin(b"1" * 99 + b"\n2\n")
     assert run(["translate", model, "-b", "1", "--max-len", "1"]) == 0
-    assert "1 lines were longer than the model reads" in capsys.readouterr().err
+    assert "1 line was longer than the model reads, and cut at the end" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -148,7 +164,7 @@ def test_what_a_reader_would_not_see_is_told(
         (["translate", "MODEL", "-i", "FILE", "--bias", "x"], "must be like TOKEN=1.5"),
         (["translate", "MODEL", "-i", "FILE", "--dictionary", "FILE"], "for --replace-unknown"),
         (["translate", "MODEL", "-i", "FILE", "--glossary", "FILE"], "FILE:1: a glossary line must be two phrases"),
-        (["translate", "MODEL", "-i", "FILE", "--weight", "1", "--weight", "2"], "2 weights for 1 models"),
+        (["translate", "MODEL", "-i", "FILE", "--weight", "1", "--weight", "2"], "2 weights for 1 model"),
         (["translate", "MODEL", "-i", "FILE", "--weight", "0"], "weights of an ensemble must be above 0"),
         (["translate", "MODEL", "-i", "FILE", "--weight", "nan"], "weights of an ensemble must be above 0"),
         (["translate", "MODEL", "-i", "FILE", "--seed", "9" * 30], "sampling.seed` must be at most"),
@@ -157,7 +173,7 @@ def test_what_a_reader_would_not_see_is_told(
         (["translate", "MODEL", "-i", "FILE", "--json-input"], "FILE:1: not an object"),
         (["translate", "MODEL", "-i", "FILE", "--groups", "2", "--glossary", "TERMS"], "cannot be combined"),
         (["score", "MODEL"], "say what to score"),
-        (["score", "MODEL", "-s", "FILE", "-t", "LONG"], "FILE has 1 lines but .*LONG has 2"),
+        (["score", "MODEL", "-s", "FILE", "-t", "LONG"], "FILE has 1 line but .*LONG has 2"),
         (["evaluate", "MODEL"], "names no test files"),
         (["evaluate", "MODEL", "-s", "FILE", "-r", "LONG"], "unequal numbers of lines: .*FILE has 1, .*LONG has 2"),
         (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--metric", "blue"], "did you mean 'bleu'"),
@@ -167,7 +183,7 @@ def test_what_a_reader_would_not_see_is_told(
         (["train", "--source", "FILE", "--target", "LONG", "--seed", str(2**64)], "`seed` must be from 0"),
         (["train"], "nothing to train on"),
         (["train", "--source", "FILE"], "`source` needs its `target`"),
-        (["train", "--source", "FILE", "--target", "LONG", "--dump"], "FILE has 1 lines but .*LONG has 2"),
+        (["train", "--source", "FILE", "--target", "LONG", "--dump"], "FILE has 1 line but .*LONG has 2"),
         (["train", "nowhere.toml"], "the recipe cannot be read"),
         (["train", "--valid", "FILE", "FILE", "--valid-pairs", "FILE"], "not both"),
         (["average", "nowhere", "--last", "2", "--best", "2"], "not both"),
@@ -194,7 +210,7 @@ def test_mistakes_end_with_2_and_a_sentence(
     told = capsys.readouterr()
     assert told.out == ""
     *before, last = told.err.rstrip("\n").split("\n")
-    assert last.startswith("regard: ") and all(line.startswith("reading ") for line in before)
+    assert last.startswith("regard: ") and all(line.startswith(("reading ", "loading ")) for line in before)
     with pytest.raises(RegardError, match=sentence):
         raise RegardError(told.err)
     assert not Path("runs").exists()

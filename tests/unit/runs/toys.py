@@ -76,11 +76,11 @@ def small_model(seed: int = 3) -> Transformer:
     )
 
 
-def write_bundle(folder: Path) -> Path:
+def write_bundle(folder: Path, seed: int = 3) -> Path:
     """Write a model folder with random weights."""
     same = tokenizer()
     recipe = {"generation": {"beam": 2, "max_length": 7}}
     save_bundle(
-        folder, model=small_model(), source_tokenizer=same, target_tokenizer=same, recipe=recipe, card="# A toy\n"
+        folder, model=small_model(seed), source_tokenizer=same, target_tokenizer=same, recipe=recipe, card="# A toy\n"
     )
     return folder

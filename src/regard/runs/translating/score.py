@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard.data import CorpusFiles, read_lines, read_parallel
 from regard.errors import DataError
+from regard.plural import plural
 from regard.runs.device import best_device
 from regard.runs.saying import Say, say_on_stderr
 from regard.runs.translating.output import printer, refuse_output
@@ -84,6 +85,8 @@ def score(
     models: Sequence[str | Path],
     outputs: Outputs,
     *,
+    weights: Sequence[float] | None = None,
+    average: Literal["log", "linear"] = "log",
     wishes: Wishes | None = None,
     tag: str = "",
     tokens: bool = False,
@@ -98,6 +101,8 @@ def score(
     Args:
         models: folders; several are taken together, as in a search.
         outputs: what is scored.
+        weights: of the models; equal if None.
+        average: of the models' log-probabilities or of their probabilities.
         wishes: what changes in the score of the model's search.
         tag: put before every text that brings none.
         tokens: print that of each token too, and of the end mark.
@@ -112,7 +117,7 @@ def score(
     """
     refuse_output(output, [outputs.source, outputs.target, outputs.pairs, outputs.translations])
     with telling(f"loading {' '.join(map(str, models))}", say):
-        translator = load_together(models, best_device(device))
+        translator = load_together(models, best_device(device), weights=weights, average=average)
     if tag:
         translator.source_tokenizer.tag_id(tag)
     search = (wishes or Wishes()).over(translator.search)
@@ -138,7 +143,8 @@ def score(
                     written.append("\t".join([f"{figure:.6f}", *(_token(*pair) for pair in named if tokens)]))
             put(written)
     if count:
-        say(f"{count:,} tokens: log-probability {total / count:.4f} each, perplexity {math.exp(-total / count):.2f}")
+        mean = total / count
+        say(f"{plural(count, 'token')}: log-probability {mean:.4f} each, perplexity {math.exp(-mean):.2f}")
 
 
 def _translations(line: str, where: str, tag: str) -> Iterator[Pair]:

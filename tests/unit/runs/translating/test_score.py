@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -22,14 +23,28 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_bundle(tmp_path_factory.mktemp("model") / "m"))
 
 
-@pytest.mark.parametrize("wishes", [{}, {"coverage_penalty": 0.3}, {"length_penalty": 1.5}])
-def test_scores_of_a_search_are_found_again(model: str, tmp_path: Path, wishes: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    ("average", "weights", "wishes"),
+    [
+        ("log", (1.0,), {}),
+        ("log", (1.0,), {"coverage_penalty": 0.3}),
+        ("log", (1.0,), {"length_penalty": 1.5}),
+        ("log", (3.0, 1.0), {}),
+        ("linear", (1.0, 5.0), {"coverage_penalty": 0.3}),
+    ],
+)
+def test_scores_of_a_search_are_found_again(
+    model: str, tmp_path: Path, average: Literal["log", "linear"], weights: tuple[float, ...], wishes: dict[str, float]
+) -> None:
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
-    options = FilterOptions((model,), wishes=Wishes({"nbest": 3, **wishes}), form="jsonl", ids=True)
+    models = (model, str(write_bundle(tmp_path / "partner", seed=5)))[: len(weights)]
+    options = FilterOptions(models, weights, average, Wishes({"nbest": 3, **wishes}), form="jsonl", ids=True)
     translate(options, source=tmp_path / "in", output=tmp_path / "found.jsonl", device="cpu")
     score(
-        [model],
+        models,
         Outputs(translations=tmp_path / "found.jsonl"),
+        weights=weights,
+        average=average,
         wishes=Wishes(wishes),
         jsonl=True,
         output=tmp_path / "scores",
