@@ -48,6 +48,13 @@ def test_an_evaluation_is_refused_without_torch(words: list[str]) -> None:
     run_without(f"from regard.cli import run; assert run(['evaluate', 'x', *{words}]) == 2", "torch")
 
 
+def test_a_folder_of_pictures_is_refused_without_torch(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"classes": []}')
+    words = ["evaluate", str(tmp_path), "--plots", str(tmp_path / "config.json" / "plots")]
+    done = run_without(f"from regard.cli import run; assert run({words}) == 2", "torch")
+    assert "config.json is a file; name another one" in done.stderr
+
+
 def test_a_recipe_is_dumped_without_torch(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text("one\ntwo\n")

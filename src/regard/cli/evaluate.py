@@ -83,7 +83,7 @@ def evaluate(
         raise typer.BadParameter("must be a number", param_hint="--min-bleu")
     test: Literal["bootstrap", "randomisation"] = one_of("--test", significance, ("bootstrap", "randomisation"))
     from regard.folders import is_classifier  # neither this nor what follows loads torch: mistakes are told at once
-    from regard.runs.translating.output import refuse_output
+    from regard.runs.translating.output import refuse_output, refuse_output_folder
 
     of_text: dict[str, object] = {"--source": source, "--reference": reference, "--pairs": pairs, "--metric": metric}
     of_text |= {"--beam": beam, "--several-answers": several_answers, "--lowercase": lowercase, "--output": output}
@@ -99,6 +99,8 @@ def evaluate(
     if classifies:
         if len(given) > 1:
             raise typer.BadParameter("classifiers are measured one at a time", param_hint="MODEL")
+        if plots is not None:
+            refuse_output_folder(plots)
         from regard.cli.machine import set_up
         from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
 

@@ -14,6 +14,7 @@ from regard.protocols import BOS, EOS
 from regard.runs.dictionary import SOURCE, Pronunciations, part_of, read_dictionary
 from regard.runs.saying import say_nothing, say_on_stderr
 from regard.runs.training.train import train
+from regard.runs.translating.output import refuse_output_folder
 from regard.storage import write_bytes
 from regard.translator import Translator
 
@@ -75,6 +76,7 @@ def demo(out: Path, minutes: float, *, device: str = "auto", quiet: bool = False
         MissingExtraError: the package with the dictionary is not installed.
         RegardError: as `regard.runs.training.train.train`.
     """
+    refuse_output_folder(out)
     say = say_nothing if quiet else say_on_stderr
     say(f"words: {SOURCE}")
     words = read_dictionary()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.errors import TrainingError
+from regard.errors import InputError, TrainingError
 from regard.runs import demo as demo_room
 from regard.runs import doctor
 from regard.runs.dictionary import part_of
@@ -35,6 +35,13 @@ def test_demo_learns_shows_and_draws(
     trained = (tmp_path / "demo" / "words" / "train.tsv").read_text(encoding="utf-8").split("\n")
     assert not {line.split("\t")[0] for line in trained} & set(unseen)
     assert "BSD" in capsys.readouterr().err
+
+
+def test_a_demo_that_cannot_be_kept_is_refused_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_room, "read_dictionary", None)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot be a folder, because .*file is a file"):
+        next(demo_room.demo(tmp_path / "file" / "demo", 1.0))
 
 
 def test_a_model_that_does_not_learn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import InputError, RecipeError
+from regard.errors import RecipeError
 from regard.evaluation import ClassificationReport, classification_report
 from regard.inspection import figures
 from regard.runs.device import best_device
 from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe, check_signals
 from regard.runs.training.prepare_signals import class_numbers, evaluation_set
-from regard.runs.translating.output import write_result
+from regard.runs.translating.output import refuse_output_folder, write_result
 from regard.signals.classifier import SignalClassifier, load_classifier
 from regard.signals.readers import Layout, SignalSet, naming, read_signals
 from regard.signals.synthetic import Drawn, Modulations
@@ -67,6 +67,8 @@ def evaluate_classifier(
     Raises:
         InputError: a file, option or the model cannot be used.
     """
+    if plots is not None:
+        refuse_output_folder(Path(plots))
     classifier = model if isinstance(model, SignalClassifier) else load_classifier(model, best_device(device))
     recipe = recipe_of(classifier)
     options = recipe.data if recipe else None
@@ -92,11 +94,7 @@ def recipe_of(classifier: SignalClassifier) -> SignalRecipe | None:
 
 def draw(report: ClassificationReport, folder: Path, ceiling: ClassificationReport | None = None) -> None:
     """Write the pictures of a report into ``folder``, as PNG."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be a folder of pictures: {error.strerror}") from None
-
+    folder.mkdir(parents=True, exist_ok=True)
     names = [figure.name for figure in report.classes]
     pictures = {"confusion": figures.confusion_matrix(report.confusion, names)}
     points = [(bin.confidence, bin.accuracy, bin.cases) for bin in report.bins]

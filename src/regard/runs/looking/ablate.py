@@ -29,6 +29,7 @@ from regard.runs.recipes.recipe import Tables, read_tables
 from regard.runs.recipes.toml import write_toml
 from regard.runs.saying import Say
 from regard.runs.training.folder import RunFolder
+from regard.runs.translating.output import refuse_output_folder
 from regard.storage import write_bytes
 
 _FIGURES = "figures.json"
@@ -89,9 +90,7 @@ def ablate(
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, but is {seeds}")
     folder = Path(out) if out is not None else Path("runs") / f"ablate-{Path(recipe).stem}"
-    for place in (folder, *folder.parents):
-        if place.exists() and not place.is_dir():
-            raise FolderError(f"{place} is a file; --out must name a folder, for all runs, figures and a picture")
+    refuse_output_folder(folder)
     tables = read_tables(recipe)
     data = Path(data) if data is not None else Path(recipe).parent
     chosen = usable(variants(vary), tables, recipe, data, say)

@@ -71,6 +71,21 @@ def refuse_output(output: Path | None, inputs: Sequence[str | Path | None]) -> N
             raise InputError(f"{output} is the input as well; write to another file")
 
 
+def refuse_output_folder(folder: Path) -> None:
+    """Refuse, before anything is loaded, a folder of results that cannot be made or written in, or is of a model.
+
+    Raises:
+        InputError: saying why.
+    """
+    place = next(there for there in (folder.absolute(), *folder.absolute().parents) if there.exists())
+    if not place.is_dir():
+        raise InputError(f"{folder}: cannot be a folder, because {place} is a file; name another one")
+    if not os.access(place, os.W_OK):
+        raise InputError(f"{folder}: cannot be written; you have not the right to")
+    if (folder / MANIFEST).is_file():
+        raise InputError(f"{folder} is the folder of a model or a checkpoint; write to another one")
+
+
 def _status(path: str | Path) -> os.stat_result | None:
     """Return what identifies the file that is read, if there is one."""
     try:

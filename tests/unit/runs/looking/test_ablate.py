@@ -43,7 +43,7 @@ def test_where_runs_cannot_go_is_told_before_one_is_trained(
     file = tmp_path / "train.src"
     for out in (file, file / "inside"):
         assert run([*words, str(out)]) == 2
-        assert f"{file} is a file; --out must name a folder" in capsys.readouterr().err
+        assert f"{out}: cannot be a folder, because {file} is a file; name another one" in capsys.readouterr().err
 
 
 def test_a_variant_given_twice_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ import torch
 
 import regard.runs.training.train_classifier as train_module
 from regard.cli import run
-from regard.errors import DataError, FolderError, RecipeError
+from regard.errors import DataError, FolderError, InputError, RecipeError
 from regard.inspection.figures import read_log
+from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
 from regard.runs.recipes.recipe import read_tables
 from regard.runs.recipes.signal_recipe import check_signals, complete, dump_signals, signal_tables
 from regard.runs.recipes.toml import write_toml
@@ -203,6 +204,12 @@ def test_other_cases_are_not_gone_on_with(tmp_path: Path) -> None:
     np.savez(tmp_path / "train.npz", **stored)
     with pytest.raises(RecipeError, match="signals was"):
         train_classifier(path, out=tmp_path / "run", quiet=True)
+
+
+def test_pictures_that_have_no_place_are_refused_before_the_model_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be a folder"):
+        evaluate_classifier(tmp_path / "no-model", plots=tmp_path / "file")
 
 
 @pytest.mark.parametrize("fresh", [False, True])

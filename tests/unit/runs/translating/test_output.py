@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
-from regard.runs.translating.output import refuse_output, write_result
+from regard.runs.translating.output import refuse_output, refuse_output_folder, write_result
 from regard.storage import seal
 
 
@@ -55,3 +55,24 @@ def test_without_the_right_to_write_nothing_begins(
     with pytest.raises(InputError, match="out: cannot be written; you have not the right to"):
         refuse_output(place, [])
     assert asked == [place if exists else tmp_path]
+
+
+def test_a_folder_of_results_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    for folder in (tmp_path, tmp_path / "new" / "deep"):
+        refuse_output_folder(folder)
+        assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+    for folder in (tmp_path / "file", tmp_path / "file" / "deep"):
+        with pytest.raises(InputError, match=rf"^{folder}: cannot be a folder, because {tmp_path / 'file'} is a file"):
+            refuse_output_folder(folder)
+    seal(tmp_path / "model", {"config.json": b"{}"})
+    with pytest.raises(InputError, match="model is the folder of a model or a checkpoint"):
+        refuse_output_folder(tmp_path / "model")
+
+
+def test_a_folder_without_the_right_to_write_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+    monkeypatch.setattr(os, "access", lambda path, mode: asked.append(path))  # None: no; the tests' user may be root
+    with pytest.raises(InputError, match="deep: cannot be written; you have not the right to"):
+        refuse_output_folder(tmp_path / "new" / "deep")
+    assert asked == [tmp_path]
