@@ -29,6 +29,9 @@ from regard.signals.ts_format import read_ts
 _PIECE = 1 << 20
 """Bytes of an array that are read together where its checksum is compared."""
 
+_METHODS = {9: "deflate64", 12: "bzip2", 14: "lzma", 93: "zstd", 95: "xz", 98: "ppmd"}
+"""Names of what other programs than numpy compress members of a zip file by."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -91,8 +94,10 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
             found = readers[ending](path, layout, labelled)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError):  # the last: a compression nobody knows
+    except (EOFError, zlib.error, zipfile.BadZipFile):
         raise DataError(f"{path}: is damaged, or cut short") from None
+    except NotImplementedError as error:  # a zip file of a newer version, say
+        raise DataError(f"{path}: cannot be read ({error}); write it with np.savez or np.savez_compressed") from None
     except (OverflowError, MemoryError):
         raise DataError(f"{path}: says that it holds more than any memory") from None
     except csv.Error as error:
@@ -160,6 +165,13 @@ def _npz_array(path: Path, name: str, member: zipfile.ZipInfo) -> Array:
     """Return an array of an .npz file: mapped where it is stored as it is, else read; its checksum is compared."""
     if member.flag_bits & 1:
         raise DataError(f"{path}: {name!r} is encrypted, which is not read; store it as numpy does")
+    if (method := member.compress_type) not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # not even where Python knows it: a file that one machine reads is read by all
+        known = f" ({_METHODS[method]})" if method in _METHODS else ""
+        raise DataError(
+            f"{path}: {name!r} is compressed by method {method}{known}, which is not read; write the file with "
+            "np.savez_compressed, or np.savez"
+        )
     with zipfile.ZipFile(path) as archive, archive.open(member) as file:
         try:
             version = np.lib.format.read_magic(file)

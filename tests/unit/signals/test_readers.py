@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,24 @@ class TestMembers:
             content[content.find(sign) + flags] |= 1
         path.write_bytes(content)
         with pytest.raises(DataError, match="'X' is encrypted"):
+            read_signals(path)
+
+    @pytest.mark.parametrize(
+        ("method", "named"), [(9, "9 (deflate64)"), (12, "12 (bzip2)"), (93, "93 (zstd)"), (77, "77")]
+    )
+    def test_what_numpy_does_not_compress_by_is_named(self, tmp_path: Path, method: int, named: str) -> None:
+        path, content, _ = self.write(tmp_path)
+        for sign, field in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+            content[content.find(sign) + field] = method
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=re.escape(f"'X' is compressed by method {named}, which is not read")):
+            read_signals(path)
+
+    def test_a_newer_kind_of_zip_is_not_called_damaged(self, tmp_path: Path) -> None:
+        path, content, _ = self.write(tmp_path)
+        content[content.find(b"PK\x01\x02") + 6] = 99
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"a\.npz: cannot be read \(zip file version 9\.9\)"):
             read_signals(path)
 
     def test_one_that_says_to_be_longer_does_not_reach_into_the_next(self, tmp_path: Path) -> None:
