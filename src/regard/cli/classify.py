@@ -27,7 +27,7 @@ def classify(
 ) -> None:
     """Classify signals: one label a line, in the order of the file."""
     from regard.cli.machine import set_up
-    from regard.runs.device import best_device
+    from regard.device import best_device
     from regard.runs.evaluating.classify import answers, read_cases, write_explanations
     from regard.runs.translating.output import refuse_output
     from regard.signals.classifier import load_classifier

@@ -108,7 +108,7 @@ def inspect(
     set_up(threads, device)
     say = say_nothing if quiet else say_on_stderr
     if files:
-        from regard.runs.device import best_device
+        from regard.device import best_device
         from regard.runs.looking.align import aligned_lines, ranked_heads, ranking_lines
         from regard.runs.looking.without import compare_without, comparison_lines
         from regard.translator import load

@@ -9,7 +9,7 @@ def set_up(threads: int | None, device: str) -> None:
     """Set the processor threads of torch, let freed memory be used again, and refuse a device that is not there."""
     import torch
 
-    from regard.runs.device import best_device
+    from regard.device import best_device
     from regard.training.allocator import keep_freed_memory
 
     keep_freed_memory()

@@ -13,12 +13,12 @@ import torch
 
 from regard import __version__
 from regard.data import PairBatch, collate
+from regard.device import best_device
 from regard.errors import TrainingError
 from regard.generation import SearchOptions, generate_all
 from regard.models import Dropout, TransformerSpec, build
 from regard.plural import plural
 from regard.protocols import EOS, SPECIALS
-from regard.runs.device import best_device
 from regard.training import Seq2SeqObjective, TrainingOptions, train
 
 _SYMBOLS, _LONGEST, _ROWS = 10, 6, 128

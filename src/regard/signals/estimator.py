@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from regard.device import best_device
 from regard.errors import InterruptedRun, MissingExtraError
 from regard.models import SequenceClassifier, build_classifier
 from regard.signals.batches import Augment, SignalBatches
@@ -23,7 +24,7 @@ from regard.signals.cases import Cases, Indices
 from regard.signals.classifier import SignalClassifier, load_classifier
 from regard.signals.estimator_choices import model_of, training_of, weights_of
 from regard.signals.estimator_input import classes_of, learnable, readable
-from regard.signals.fitting import device_named, fit, hold_out, take_over
+from regard.signals.fitting import fit, hold_out, take_over
 from regard.signals.pace import BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY
 from regard.signals.preparation import Floats, Missing, Preparation, Scaling
 from regard.signals.streaming import Stream, learn_part
@@ -74,7 +75,7 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         warm_start: another ``fit`` goes on from the weights it finds. Standardisation is kept; classes may come and go,
             and only the rows of new ones start afresh. See also `partial_fit`.
         random_state: a number makes ``fit`` repeatable.
-        device: ``auto``, ``cpu``, ``cuda``, ``mps``.
+        device: ``cpu``, ``cuda``, ``mps``; ``auto`` takes the first that is there, from the end.
         verbose: 1 tells on stderr how it goes.
 
     Attributes:
@@ -181,7 +182,7 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             if earlier is not None:
                 take_over(model, classes, earlier.model, earlier.classes)
             self._train(
-                model.to(device_named(self.device)),
+                model.to(best_device(self.device)),
                 self._batches(cases, train, labels, preparation, seed),
                 None if valid is None else self._batches(cases, valid, labels, preparation, seed, learn=False),
                 options,
@@ -225,7 +226,7 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 preparation = Preparation.fit(cases, rows, iq=self.iq, missing=self.missing, scaling=self.scaling)
                 torch.manual_seed(seed)
                 model = build_classifier(model_of(self, cases, preparation, len(known), None))
-                earlier = SignalClassifier(model.to(device_named(self.device)), preparation, known)
+                earlier = SignalClassifier(model.to(best_device(self.device)), preparation, known)
             events = learn_part(
                 earlier.model,
                 self._batches(cases, rows, labels, earlier.preparation, seed),

@@ -124,13 +124,6 @@ def weights_of_classes(labels: Indices, num_classes: int, wanted: Any) -> list[f
     return [float(weight) for weight in raw / mean]
 
 
-def device_named(name: str) -> torch.device:
-    """Return the device; ``auto`` is a CUDA device if there is one, else the processor."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
-
-
 def take_over(model: SequenceClassifier, classes: Array, earlier: SequenceClassifier, known: Array) -> None:
     """Give ``model`` the weights of an earlier one; classes that it did not know keep their first weights.
 

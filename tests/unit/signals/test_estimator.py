@@ -228,6 +228,14 @@ class TestHow:
         np.testing.assert_array_equal(one, quick(dropout=0.2).fit(X, y).predict_proba(X))
         assert (one != quick(dropout=0.2, random_state=1).fit(X, y).predict_proba(X)).any()
 
+    def test_the_device_is_chosen_as_commands_choose_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[str] = []
+        monkeypatch.setattr(regard.signals.estimator, "best_device", lambda name: asked.append(name) or "cpu")
+        X, y = levels(8, np.random.default_rng(0))
+        quick(updates=1).fit(X, y)
+        quick(device="mps").partial_fit(X, y, classes=[0, 1])
+        assert asked == ["auto", "mps"]
+
     def test_selection_and_pipelines(self) -> None:
         drawn = Tones(length=16).draw(45, np.random.default_rng(0))
         search = GridSearchCV(quick(updates=10), {"readout": ["mean", "attention"]}, cv=2).fit(drawn.X, drawn.y)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.data import read_lines
+from regard.device import best_device
 from regard.errors import DataError, InputError, RecipeError
 from regard.evaluation import EvaluationOptions, Line, Report, compare, worst
 from regard.plural import plural
-from regard.runs.device import best_device
 from regard.runs.recipes.recipe import DataOptions, Recipe, check
 from regard.runs.saying import Say, say_nothing
 from regard.runs.text_set import TextSet, aligned, read_aligned, read_set

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.device import best_device
 from regard.errors import RecipeError
 from regard.evaluation import ClassificationReport, classification_report
 from regard.inspection import figures
-from regard.runs.device import best_device
 from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe, check_signals
 from regard.runs.training.prepare_signals import class_numbers, evaluation_set

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.device import best_device
 from regard.errors import InputError
 from regard.inspection import flatness
 from regard.models import Transformer
-from regard.runs.device import best_device
 from regard.runs.looking.as_json import as_json
 from regard.runs.looking.costs import Costs, Sizes, cost_lines, costs_of
 from regard.runs.looking.heads import aligning_look, alignment, doubt

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 import torch
 
 from regard.data import PairBatch, open_raw
+from regard.device import best_device
 from regard.models import build
-from regard.runs.device import best_device
 from regard.runs.recipes.plan import Plan
 from regard.runs.recipes.recipe import Recipe
 from regard.runs.saying import Say

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from regard.device import best_device
 from regard.errors import FolderError
 from regard.models import build
 from regard.plural import plural
 from regard.protocols import PAD
-from regard.runs.device import best_device
 from regard.runs.training.folder import RunFolder
 from regard.training import Seq2SeqObjective
 from regard.training.failure import Reading, read_failure, replay

@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 
 from regard.data import open_raw
+from regard.device import best_device
 from regard.errors import DataError, InterruptedRun
 from regard.models import build, spec_to_dict
 from regard.protocols import Observer
-from regard.runs.device import best_device
 from regard.runs.recipes.defaults import Extent
 from regard.runs.recipes.plan import Plan, plan
 from regard.runs.saying import say_nothing, say_on_stderr

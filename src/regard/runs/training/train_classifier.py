@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.device import best_device
 from regard.errors import InterruptedRun
 from regard.models import build_classifier
 from regard.protocols import Observer
-from regard.runs.device import best_device
 from regard.runs.recipes.signal_plan import plan_signals
 from regard.runs.recipes.signal_recipe import signal_tables
 from regard.runs.saying import say_nothing, say_on_stderr

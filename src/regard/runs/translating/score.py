@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.data import CorpusFiles, read_lines, read_parallel
+from regard.device import best_device
 from regard.errors import DataError
 from regard.plural import plural
-from regard.runs.device import best_device
 from regard.runs.saying import Say, say_on_stderr
 from regard.runs.translating.output import printer, refuse_output
 from regard.runs.translating.requests import from_json

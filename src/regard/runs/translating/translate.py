@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from regard.data import read_lines
-from regard.runs.device import best_device
+from regard.device import best_device
 from regard.runs.saying import Say, say_on_stderr
 from regard.runs.translating.filter import Done, Filter, FilterOptions
 from regard.runs.translating.output import Put, printer, refuse_output

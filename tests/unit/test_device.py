@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.runs.device import best_device
+from regard.device import best_device
 
 
 @pytest.mark.parametrize(

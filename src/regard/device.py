@@ -1,4 +1,4 @@
-"""Where does a run compute?"""
+"""Where is computed? The device of a name, the same for text and signals."""
 
 from __future__ import annotations
 
