@@ -2,7 +2,7 @@
 
 ::
 
-    torch.nn.Transformer, TransformerEncoder     vectors in, masks by keyword
+    torch.nn.Transformer, TransformerEncoder     vectors in, masks by keyword (in `torch_nn`)
     has .config and forward(input_ids, ...)      Hugging Face (in `huggingface`)
     forward(source, target, ...)                 an encoder-decoder; with start, step and reorder it decodes too
     forward(x, ...)                              a decoder if it scores the vocabulary at each position, else an encoder
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.verification import huggingface
+from regard.verification import huggingface, torch_nn
 from regard.verification.adapter import Adapter, Decoding
 from regard.verification.inputs import Frames, Inputs, Side, Tokens, draw_inputs
 from regard.verification.keeping import random_kept, restored
@@ -74,53 +74,13 @@ def recognise(
     Raises:
         InputError: it is not one of the kinds known; the message shows what to write.
     """
-    if isinstance(module, nn.Transformer):
-        return _torch_transformer(module)
-    if isinstance(module, nn.TransformerEncoder | nn.TransformerEncoderLayer):
-        return _torch_encoder(module)
+    if isinstance(module, nn.Transformer | nn.TransformerEncoder | nn.TransformerEncoderLayer):
+        return torch_nn.adapt(module)
     if huggingface.recognised(module):
         return huggingface.adapt(module, kind)
     with restored(module), random_kept(module):
         module.eval()
         return _by_signature(module, example_inputs, kind, pad)
-
-
-# ---- torch.nn ------------------------------------------------------------------------------------------------------
-
-
-def _torch_transformer(module: nn.Transformer) -> Adapter:
-    def forward(model: Any, x: Inputs) -> Tensor:
-        source, target = x.side("source"), x.side("target")
-        output: Tensor = model(
-            _flipped(source, model.batch_first),
-            _flipped(target, model.batch_first),
-            tgt_mask=torch.ones(target.size(1), target.size(1), dtype=torch.bool, device=target.device).triu(1),
-            src_key_padding_mask=~x.real("source"),
-            tgt_key_padding_mask=~x.real("target"),
-            memory_key_padding_mask=~x.real("source"),
-        )
-        return _flipped(output, model.batch_first)
-
-    side = Frames(module.d_model)
-    return Adapter(forward, side, side, ordered=False, described="torch.nn.Transformer over vectors")
-
-
-def _torch_encoder(module: nn.Module) -> Adapter:
-    attention = next(part for part in module.modules() if isinstance(part, nn.MultiheadAttention))
-    batch_first = attention.batch_first
-
-    def forward(model: Any, x: Inputs) -> Tensor:
-        output: Tensor = model(_flipped(x.side("source"), batch_first), src_key_padding_mask=~x.real("source"))
-        return _flipped(output, batch_first)
-
-    return Adapter(forward, Frames(attention.embed_dim), ordered=False, described="torch.nn encoder over vectors")
-
-
-def _flipped(x: Tensor, batch_first: bool) -> Tensor:
-    return x if batch_first else x.transpose(0, 1)
-
-
-# ---- by signature --------------------------------------------------------------------------------------------------
 
 
 def _by_signature(module: nn.Module, example: Any, kind: Kind | None, pad: int | None) -> Adapter:
