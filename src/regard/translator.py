@@ -12,29 +12,16 @@ import torch
 from regard.bundle import load_bundle
 from regard.data import TextTokenizer
 from regard.errors import DamagedError, InputError, RecipeError, located
-from regard.generation import (
-    BeamSearch,
-    Forced,
-    Hypothesis,
-    SearchOptions,
-    force,
-    generate_all,
-    least_risk,
-    score_all,
-    score_at_once,
-)
+from regard.generation import BeamSearch, Hypothesis, SearchOptions, generate_all, least_risk
 from regard.generation.controls import Control, asked_by
 from regard.generation.lengths import padded
 from regard.models import Transformer
 from regard.plural import plural
 from regard.translation import Attended, Request, Source, Translation, read
 from regard.translation.constraints import Constraints
+from regard.translation.ensemble import BATCH_TOKENS, ModelEnsemble
 from regard.translation.request import as_requests
 from regard.translation.result import one_line
-from regard.translation.together import Together
-
-_BATCH_TOKENS = 8192  # source tokens decoded together, the beam's copies included: about 64 sentences at beam 4
-_BATCH_LOGITS = 1 << 25  # numbers in the logits of what is scored together: 128 MiB in float32
 
 
 class Translator:
@@ -68,7 +55,7 @@ class Translator:
         self.target_tokenizer = target_tokenizer
         self.search = search or SearchOptions()
         self.recipe = recipe or {}
-        self._together = Together([model, *partners], weights, average)
+        self._models = ModelEnsemble([model, *partners], weights, average)
 
     def __call__(self, texts: Sequence[str], *, beam: int | None = None, tag: str | Sequence[str] = "") -> list[str]:
         """Return the best translation of each text.
@@ -110,16 +97,16 @@ class Translator:
         constraints = Constraints(requests, self.target_tokenizer)
         sources = self._read(requests)
         asked = [index for index, source in enumerate(sources) if not source.empty]
-        with self._together.evaluating():
+        with self._models.evaluating():
             found = generate_all(
-                self._together.decoder(look=search.coverage_penalty > 0),
+                self._models.decoder(look=search.coverage_penalty > 0),
                 [sources[index].ids for index in asked],
                 search,
                 controls=[*constraints.controls, *controls],
                 phrases=constraints.phrases,
                 numbers=[requests[index].number for index in asked],
-                batch_tokens=_BATCH_TOKENS,
-                device=self._together.device,
+                batch_tokens=BATCH_TOKENS,
+                device=self._models.device,
             )
         if search.sampling and search.sampling.least_risk:
             found = [self._by_risk(hypotheses) for hypotheses in found]
@@ -165,10 +152,10 @@ class Translator:
         if source.empty:
             return
         written = ""
-        with self._together.evaluating():
+        with self._models.evaluating():
             running = BeamSearch(
-                self._together.decoder(look=search.coverage_penalty > 0),
-                *padded([source.ids], self._together.device),
+                self._models.decoder(look=search.coverage_penalty > 0),
+                *padded([source.ids], self._models.device),
                 search,
                 controls=[*asked_by(search), *constraints.controls],
                 phrases=constraints.phrases,
@@ -217,26 +204,13 @@ class Translator:
         outputs = [self.target_tokenizer.encode(one) if isinstance(one, str) else [*one] for one in targets]
         for number, (request, output) in enumerate(zip(requests, outputs, strict=True), 1):
             with located(request.where or f"target {number}"):
-                if len(output) > self._together.longest:
+                if len(output) > self._models.longest:
                     raise InputError(
-                        f"an output has {len(output):,} tokens, and the model writes {self._together.longest:,}"
+                        f"an output has {len(output):,} tokens, and the model writes {self._models.longest:,}"
                     )
                 self.target_tokenizer.pieces(output)  # refuses ids that no vocabulary has
         sources = self._read(requests)
-        with self._together.evaluating():
-            if len(self._together.models) == 1 and not search.coverage_penalty:
-                found = score_all(
-                    lambda source, fed, lengths, closed: score_at_once(
-                        self._logits, source, fed, lengths, search, finished=closed
-                    ),
-                    [source.ids for source in sources],
-                    outputs,
-                    ends,
-                    batch_tokens=_BATCH_LOGITS // self.model.spec.target_vocab,
-                    device=self._together.device,
-                )
-            else:
-                found = [forced.hypothesis for forced in self._forced(sources, outputs, ends, search)]
+        found = self._models.scored(sources, outputs, ends, search)
         return [
             Translation.nothing(request.constraints)
             if source.empty and not hypothesis.ids
@@ -245,29 +219,8 @@ class Translator:
         ]
 
     def _within_reach(self, search: SearchOptions) -> SearchOptions:
-        longest = self._together.longest
+        longest = self._models.longest
         return replace(search, max_length=min(search.max_length, longest), min_length=min(search.min_length, longest))
-
-    def _logits(self, source: torch.Tensor, target: torch.Tensor, lengths: torch.Tensor | None, _: Any) -> torch.Tensor:
-        logits: torch.Tensor = self.model.output(self.model.hidden(source, target, lengths))
-        return logits
-
-    def _forced(
-        self,
-        sources: Sequence[Source],
-        targets: Sequence[Sequence[int]],
-        finished: Sequence[bool],
-        search: SearchOptions,
-    ) -> list[Forced]:
-        decoder = self._together.decoder(look=True)
-        return score_all(
-            lambda source, fed, lengths, closed: force(decoder, source, fed, lengths, search, finished=closed),
-            [source.ids for source in sources],
-            targets,
-            finished,
-            batch_tokens=_BATCH_TOKENS,
-            device=self._together.device,
-        )
 
     def _attend(self, sources: Sequence[Source], results: Sequence[list[Translation]], attended: Attended) -> None:
         """Put into ``results`` what attention says."""
@@ -276,9 +229,8 @@ class Translator:
         ]
         outputs = [results[row][rank] for row, rank in places]
         read = [sources[row] for row, _ in places]
-        with self._together.evaluating():
-            plain = replace(self.search, coverage_penalty=0.0)
-            looks = self._forced(read, [one.ids for one in outputs], [one.finished for one in outputs], plain)
+        plain = replace(self.search, coverage_penalty=0.0)
+        looks = self._models.forced(read, [one.ids for one in outputs], [one.finished for one in outputs], plain)
         for (row, rank), one, source, forced in zip(places, outputs, read, looks, strict=True):
             assert forced.attention is not None
             results[row][rank] = attended.applied(
@@ -292,7 +244,7 @@ class Translator:
         return least_risk(hypotheses, lambda ours, theirs: likeness(texts[ours], texts[theirs]))
 
     def _read(self, requests: Sequence[Request]) -> list[Source]:
-        return [read(request, self.source_tokenizer, self._together.longest) for request in requests]
+        return [read(request, self.source_tokenizer, self._models.longest) for request in requests]
 
     def _translation(self, hypothesis: Hypothesis, source: Source) -> Translation:
         return Translation(
@@ -318,10 +270,10 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Translator:
         FolderError: there is no model.
         DamagedError: a file differs from what was saved; the message names it.
     """
-    return load_together([path], device)
+    return load_ensemble([path], device)
 
 
-def load_together(
+def load_ensemble(
     paths: Sequence[str | Path],
     device: str | torch.device = "cpu",
     *,

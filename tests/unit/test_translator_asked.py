@@ -16,7 +16,7 @@ from regard.evaluation import likeness
 from regard.generation import SamplingOptions, SearchOptions
 from regard.models import build
 from regard.translation import Attended, Request
-from regard.translator import Translator, load_together
+from regard.translator import Translator, load_ensemble
 from unit.data.nasty import NASTY
 from unit.runs.toys import small_model, tokenizer, write_bundle
 
@@ -152,9 +152,9 @@ def test_models_are_searched_as_one(ours: Translator, tmp_path: Path) -> None:
     )
     assert [of_one[0].ids for of_one in heavy.translate(TEXTS)] == [of_one[0].ids for of_one in ours.translate(TEXTS)]
     folders = [write_bundle(tmp_path / "a"), write_bundle(tmp_path / "b")]
-    assert load_together(folders)(TEXTS) == load_together(folders[:1])(TEXTS)
+    assert load_ensemble(folders)(TEXTS) == load_ensemble(folders[:1])(TEXTS)
     with pytest.raises(InputError, match="1 weight for 2 models"):
-        load_together(folders, weights=[1.0])
+        load_ensemble(folders, weights=[1.0])
 
 
 # ---- minimum risk ----------------------------------------------------------------------------------------------------

@@ -56,19 +56,19 @@ def score(
     averaged = words.averaged(average)
     from regard.cli.machine import set_up
     from regard.runs.saying import say_nothing, say_on_stderr
+    from regard.runs.translating.overrides import SearchOverrides
     from regard.runs.translating.score import Outputs
     from regard.runs.translating.score import score as run
-    from regard.runs.translating.wishes import Wishes
 
     outputs = Outputs(source, target, pairs, translations)
-    wishes = Wishes(words.given({"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}))
+    overrides = SearchOverrides(words.given({"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}))
     set_up(threads, device)
     run(
         folders,
         outputs,
         weights=weight,
         average=averaged,
-        wishes=wishes,
+        overrides=overrides,
         tag=tag,
         tokens=tokens,
         normalized=normalized,

@@ -120,7 +120,7 @@ def translate(
         "min_p": min_p,
         "seed": seed,
     }
-    wishes = words.given(values, mbr)
+    overrides = words.given(values, mbr)
     if jsonl and form not in (None, "jsonl"):
         raise typer.BadParameter("--jsonl is --format jsonl; give one", param_hint="--format")
     several = (nbest or 1) > 1 or ((samples or 1) > 1 and mbr is None)
@@ -139,14 +139,14 @@ def translate(
     from regard.cli.pauses import pauses
     from regard.runs.saying import say_nothing, say_on_stderr
     from regard.runs.translating.filter import FilterOptions
+    from regard.runs.translating.overrides import SearchOverrides
     from regard.runs.translating.translate import translate as run
-    from regard.runs.translating.wishes import Wishes
 
     options = FilterOptions(
         models=tuple(map(str, folders)),
         weights=tuple(weight) if weight else None,
         average=averaged,
-        wishes=Wishes(wishes),
+        overrides=SearchOverrides(overrides),
         tag=tag,
         json_input=json_input or (input_file is not None and ".jsonl" in input_file.suffixes),
         form=form_name,

@@ -177,7 +177,7 @@ class MultiHeadAttention(nn.Module):
             k, v = (k, v) if cache is None else cache.append(k, v)  # [B, H, S, K]
         else:
             queries = self.queries(x_BTD)
-            (q,) = self.split_heads(readers.together(queries) if readers else queries, 1)
+            (q,) = self.split_heads(readers.group(queries) if readers else queries, 1)
             k, v = memory.keys, memory.values
 
         num_queries, num_keys = q.size(2), k.size(2)
@@ -189,7 +189,7 @@ class MultiHeadAttention(nn.Module):
             triangle = causal_mask(num_queries, num_keys, device=q.device) if causal else None
             self._tell(q, k, combine(mask, triangle), score_bias, readers)
         merged = self.merge_heads(out)
-        return self.out(readers.apart(merged) if readers else merged)  # type: ignore[no-any-return]
+        return self.out(readers.ungroup(merged) if readers else merged)  # type: ignore[no-any-return]
 
     def queries(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Return the queries alone, for attention to a memory."""
@@ -238,7 +238,7 @@ class MultiHeadAttention(nn.Module):
     def _tell(self, q: Tensor, k: Tensor, mask: Tensor | None, bias: Tensor | None, readers: Readers | None) -> None:
         weights = self.weights(self.scores(q, k, bias), mask)
         if readers:
-            weights = readers.apart(weights.transpose(1, 2)).transpose(1, 2)
+            weights = readers.ungroup(weights.transpose(1, 2)).transpose(1, 2)
         for hear in list(self._listeners):
             hear(weights)
 

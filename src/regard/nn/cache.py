@@ -41,13 +41,13 @@ class Readers:
         rank[order] = torch.arange(len(memories), device=memories.device) - first[memories[order]]
         return cls(memories * width + rank, num_memories, width)
 
-    def together(self, x: Float[Tensor, "N T ..."]) -> Float[Tensor, "M WT ..."]:
+    def group(self, x: Float[Tensor, "N T ..."]) -> Float[Tensor, "M WT ..."]:
         """Return the rows of each memory one behind the other."""
         grid = x.new_zeros(self.num_memories * self.width, *x.shape[1:])
         return grid.index_copy_(0, self.places, x).view(self.num_memories, -1, *x.shape[2:])
 
-    def apart(self, x: Float[Tensor, "M WT ..."]) -> Float[Tensor, "N T ..."]:
-        """Return each row by itself, the inverse of :meth:`together`."""
+    def ungroup(self, x: Float[Tensor, "M WT ..."]) -> Float[Tensor, "N T ..."]:
+        """Return each row by itself, the inverse of :meth:`group`."""
         grid = x.reshape(self.num_memories * self.width, -1, *x.shape[2:])
         return grid.index_select(0, self.places)
 

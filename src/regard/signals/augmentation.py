@@ -106,7 +106,7 @@ class Mask:
 
 
 @dataclass(frozen=True)
-class Together:
+class Compose:
     """Several changes, one after the other."""
 
     changes: Sequence[Augment]
@@ -157,4 +157,4 @@ class AugmentOptions:
         }
         changes: list[Augment] = [Crop(self.crop)] if self.crop < 1 else []
         changes += [kind(getattr(self, name)) for name, kind in kinds.items() if getattr(self, name)]
-        return Together(changes) if changes else None
+        return Compose(changes) if changes else None

@@ -173,8 +173,8 @@ class TestReaders:
         readers = Readers.of(torch.tensor([2, 0, 2, 2, 1]), 3)
         assert readers.width == 3
         x = torch.arange(1.0, 71.0).view(5, 2, 7)  # N, T, D
-        grid = readers.together(x)
+        grid = readers.group(x)
         assert grid.shape == (3, 3 * 2, 7)
         assert torch.equal(grid[0], torch.cat([x[1], torch.zeros(4, 7)]))  # the places of nobody hold zeros
         assert torch.equal(grid[2], torch.cat([x[0], x[2], x[3]]))
-        assert torch.equal(readers.apart(grid), x)
+        assert torch.equal(readers.ungroup(grid), x)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.errors import RecipeError
-from regard.signals.augmentation import AugmentOptions, Crop, Mask, Noise, Rotate, Scale, Shift, Together
+from regard.signals.augmentation import AugmentOptions, Compose, Crop, Mask, Noise, Rotate, Scale, Shift
 from regard.signals.batches import GeneratedBatches, SignalBatches
 from regard.signals.cases import as_cases
 from regard.signals.preparation import Preparation
@@ -51,7 +51,7 @@ def test_what_each_keeps() -> None:
 def test_options_become_one_callable() -> None:
     assert AugmentOptions().build() is None
     built = AugmentOptions(crop=0.5, noise=0.1).build()
-    assert built == Together([Crop(0.5), Noise(0.1)])
+    assert built == Compose([Crop(0.5), Noise(0.1)])
     for wrong in ({"crop": 0.0}, {"crop": 2.0}, {"noise": -1.0}, {"shift": 1.5}):
         with pytest.raises(RecipeError, match=r"data\.augment\."):
             AugmentOptions(**wrong)

@@ -10,14 +10,14 @@ from regard.errors import InputError, located
 from regard.generation import Bias, Suppress
 from regard.generation.controls import Control
 from regard.runs.translating.forms import FormName, as_fairseq, as_jsonl, as_nbest, as_text
+from regard.runs.translating.overrides import SearchOverrides
 from regard.runs.translating.requests import Asked, from_json
 from regard.runs.translating.tally import Tally
-from regard.runs.translating.wishes import Wishes
 from regard.translation import Attended, Glossary, Paragraph, Request, Translation, read_glossary, split_paragraph
 from regard.translation.constraints import written_ids
 from regard.translation.result import in_a_row
 from regard.translation.sentences import check_language
-from regard.translator import Translator, load_together
+from regard.translator import Translator, load_ensemble
 
 _SENTENCES = 1 << 40
 """Sentence k of line n is number n + k of these: different from all others, whatever is read together."""
@@ -31,7 +31,7 @@ class FilterOptions:
         models: folders; several are searched as one.
         weights: of the models; equal if None.
         average: of the models' log-probabilities or of their probabilities.
-        wishes: what changes in the search of the model.
+        overrides: what changes in the search of the model.
         tag: put before every line that brings none.
         json_input: lines are JSON objects.
         form: how results are written.
@@ -50,7 +50,7 @@ class FilterOptions:
     models: tuple[str, ...]
     weights: tuple[float, ...] | None = None
     average: Literal["log", "linear"] = "log"
-    wishes: Wishes = field(default_factory=Wishes)
+    overrides: SearchOverrides = field(default_factory=SearchOverrides)
     tag: str = ""
     json_input: bool = False
     form: FormName = "text"
@@ -68,8 +68,8 @@ class FilterOptions:
     def __post_init__(self) -> None:
         if self.paragraphs is not None:
             check_language(self.paragraphs)
-            drawn = 1 if self.wishes.values.get("least_risk") else self.wishes.values.get("samples", 1)
-            listed = max(self.wishes.values.get("nbest", 1), drawn)
+            drawn = 1 if self.overrides.values.get("least_risk") else self.overrides.values.get("samples", 1)
+            listed = max(self.overrides.values.get("nbest", 1), drawn)
             for flag, asked in (
                 ("--alignments", self.align),
                 ("--ids", self.ids),
@@ -107,13 +107,13 @@ class Filter:
         self._options = options
         self._glossary = Glossary({}) if options.glossary is None else read_glossary(options.glossary)
         dictionary = {} if options.dictionary is None else read_glossary(options.dictionary).terms
-        self._translator = load_together(options.models, device, weights=options.weights, average=options.average)
+        self._translator = load_ensemble(options.models, device, weights=options.weights, average=options.average)
         for term, phrase in self._glossary.terms.items():
             with located(self._glossary.places[term]):
                 written_ids(phrase, "phrase", self._translator.target_tokenizer)
         if options.tag:
             self._translator.source_tokenizer.tag_id(options.tag)
-        self._search = options.wishes.over(self._translator.search)
+        self._search = options.overrides.over(self._translator.search)
         self._attended = Attended(options.align, options.threshold, dictionary if options.replace_unknown else None)
         self._controls = _controls(options, self._translator)
         sampling = self._search.sampling

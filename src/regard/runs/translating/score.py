@@ -16,11 +16,11 @@ from regard.errors import DataError
 from regard.plural import plural
 from regard.runs.saying import Say, say_on_stderr
 from regard.runs.translating.output import printer, refuse_output
+from regard.runs.translating.overrides import SearchOverrides
 from regard.runs.translating.requests import from_json
-from regard.runs.translating.wishes import Wishes
 from regard.runs.waiting import telling
 from regard.translation import Request, Translation
-from regard.translator import Translator, load_together
+from regard.translator import Translator, load_ensemble
 
 _CHUNK = 1024
 
@@ -87,7 +87,7 @@ def score(
     *,
     weights: Sequence[float] | None = None,
     average: Literal["log", "linear"] = "log",
-    wishes: Wishes | None = None,
+    overrides: SearchOverrides | None = None,
     tag: str = "",
     tokens: bool = False,
     normalized: bool = False,
@@ -103,7 +103,7 @@ def score(
         outputs: what is scored.
         weights: of the models; equal if None.
         average: of the models' log-probabilities or of their probabilities.
-        wishes: what changes in the score of the model's search.
+        overrides: what changes in the score of the model's search.
         tag: put before every text that brings none.
         tokens: print that of each token too, and of the end mark.
         normalized: print what a search ranks by in place of the sum.
@@ -117,10 +117,10 @@ def score(
     """
     refuse_output(output, [outputs.source, outputs.target, outputs.pairs, outputs.translations])
     with telling(f"loading {' '.join(map(str, models))}", say):
-        translator = load_together(models, best_device(device), weights=weights, average=average)
+        translator = load_ensemble(models, best_device(device), weights=weights, average=average)
     if tag:
         translator.source_tokenizer.tag_id(tag)
-    search = (wishes or Wishes()).over(translator.search)
+    search = (overrides or SearchOverrides()).over(translator.search)
     total, count = 0.0, 0
     pairs = outputs.read(tag)
     with printer(output) as put:

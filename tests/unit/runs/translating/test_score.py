@@ -10,9 +10,9 @@ import pytest
 
 from regard.errors import DataError, InputError
 from regard.runs.translating.filter import FilterOptions
+from regard.runs.translating.overrides import SearchOverrides
 from regard.runs.translating.score import Outputs, score
 from regard.runs.translating.translate import translate
-from regard.runs.translating.wishes import Wishes
 from unit.runs.toys import write_bundle
 
 LINES = ["12", "", "345 6", "0a1b", "7777"]
@@ -24,7 +24,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(
-    ("average", "weights", "wishes"),
+    ("average", "weights", "overrides"),
     [
         ("log", (1.0,), {}),
         ("log", (1.0,), {"coverage_penalty": 0.3}),
@@ -34,18 +34,24 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     ],
 )
 def test_scores_of_a_search_are_found_again(
-    model: str, tmp_path: Path, average: Literal["log", "linear"], weights: tuple[float, ...], wishes: dict[str, float]
+    model: str,
+    tmp_path: Path,
+    average: Literal["log", "linear"],
+    weights: tuple[float, ...],
+    overrides: dict[str, float],
 ) -> None:
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
     models = (model, str(write_bundle(tmp_path / "partner", seed=5)))[: len(weights)]
-    options = FilterOptions(models, weights, average, Wishes({"nbest": 3, **wishes}), form="jsonl", ids=True)
+    options = FilterOptions(
+        models, weights, average, SearchOverrides({"nbest": 3, **overrides}), form="jsonl", ids=True
+    )
     translate(options, source=tmp_path / "in", output=tmp_path / "found.jsonl", device="cpu")
     score(
         models,
         Outputs(translations=tmp_path / "found.jsonl"),
         weights=weights,
         average=average,
-        wishes=Wishes(wishes),
+        overrides=SearchOverrides(overrides),
         jsonl=True,
         output=tmp_path / "scores",
         device="cpu",

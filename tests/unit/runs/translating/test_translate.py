@@ -16,13 +16,13 @@ import pytest
 import regard.runs.translating.translate as translating
 from regard.errors import DataError, InputError, RegardError
 from regard.runs.translating.filter import Filter, FilterOptions
+from regard.runs.translating.overrides import SearchOverrides
 from regard.runs.translating.translate import translate
-from regard.runs.translating.wishes import Wishes
 from regard.runs.translating.workers import Workers
 from unit.data.nasty import NASTY
 from unit.runs.toys import write_bundle
 
-QUICK = Wishes({"beam": 2, "max_length": 5})
+QUICK = SearchOverrides({"beam": 2, "max_length": 5})
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,9 @@ def texts(rows: list[str]) -> list[list[str]]:
 
 
 def test_draws_do_not_depend_on_chunks(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = FilterOptions((model,), wishes=Wishes({"samples": 2, "seed": 3, "max_length": 5}), form="nbest")
+    options = FilterOptions(
+        (model,), overrides=SearchOverrides({"samples": 2, "seed": 3, "max_length": 5}), form="nbest"
+    )
     whole = texts(results(options, LINES, tmp_path)[0])
     for size in (1, 2, 3):
         monkeypatch.setattr(translating, "_CHUNK_LINES", size)
@@ -59,7 +61,7 @@ def test_draws_do_not_depend_on_chunks(model: str, tmp_path: Path, monkeypatch: 
 
 def test_json_lists_every_line_and_keeps_what_it_does_not_know(model: str, tmp_path: Path) -> None:
     options = FilterOptions(
-        (model,), wishes=Wishes({"nbest": 3, "max_length": 5}), form="jsonl", json_input=True, ids=True
+        (model,), overrides=SearchOverrides({"nbest": 3, "max_length": 5}), form="jsonl", json_input=True, ids=True
     )
     lines = ['{"text": "12", "id": 7, "prefix": "3", "score": "mine"}', '{"text": ""}']
     first, second = (json.loads(line) for line in results(options, lines, tmp_path)[0])
@@ -73,7 +75,7 @@ def test_json_lists_every_line_and_keeps_what_it_does_not_know(model: str, tmp_p
 
 
 def test_alignments_and_the_lines_of_fairseq(model: str, tmp_path: Path) -> None:
-    aligned = FilterOptions((model,), wishes=QUICK, align=True)
+    aligned = FilterOptions((model,), overrides=QUICK, align=True)
     (line,), _ = results(aligned, ["12 3"], tmp_path)
     text, links = line.split(" ||| ")
     assert all(link.split("-")[0] in "01" for link in links.split())
@@ -84,13 +86,15 @@ def test_alignments_and_the_lines_of_fairseq(model: str, tmp_path: Path) -> None
 
 def test_a_glossary_and_forbidden_words(model: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("12\tb c\n")
-    options = FilterOptions((model,), wishes=Wishes({"beam": 4}), glossary=str(tmp_path / "terms.tsv"), forbid=("7",))
+    options = FilterOptions(
+        (model,), overrides=SearchOverrides({"beam": 4}), glossary=str(tmp_path / "terms.tsv"), forbid=("7",)
+    )
     lines, _ = results(options, ["12 4", "4"], tmp_path)
     assert "b c" in lines[0] and "b c" not in lines[1] and not any("7" in line.split(" ") for line in lines)
 
 
 def test_paragraphs_keep_their_spacing_and_their_draws(model: str, tmp_path: Path) -> None:
-    options = FilterOptions((model,), wishes=Wishes({"samples": 1, "max_length": 5}), paragraphs="en")
+    options = FilterOptions((model,), overrides=SearchOverrides({"samples": 1, "max_length": 5}), paragraphs="en")
     text = "  1 2.  A 3.\t0.  "
     (line, empty, alone), _ = results(options, [text, "", "1 2."], tmp_path)
     assert line.startswith("  ") and line.endswith("  ") and "\t" in line and empty == ""
@@ -102,7 +106,7 @@ def test_paragraphs_keep_their_spacing_and_their_draws(model: str, tmp_path: Pat
 
 
 def test_tokens_are_suppressed_and_made_likelier(model: str, tmp_path: Path) -> None:
-    always = FilterOptions((model,), wishes=QUICK, bias=(("b", 99.0),))
+    always = FilterOptions((model,), overrides=QUICK, bias=(("b", 99.0),))
     assert results(always, ["12"], tmp_path)[0] == ["bbbbb"]
     assert "b" not in results(replace(always, suppress=("b",), bias=()), LINES, tmp_path)[0]
     with pytest.raises(InputError, match="'ab' must be one token of the target vocabulary, but is a b"):
@@ -111,15 +115,15 @@ def test_tokens_are_suppressed_and_made_likelier(model: str, tmp_path: Path) -> 
 
 def test_most_outputs_empty_is_said_once(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translating, "_CHUNK_LINES", 5)
-    said = results(FilterOptions((model,), wishes=QUICK, suppress=tuple("0123456789 abc")), ["12"] * 40, tmp_path)[1]
+    said = results(FilterOptions((model,), overrides=QUICK, suppress=tuple("0123456789 abc")), ["12"] * 40, tmp_path)[1]
     assert sum("most outputs are empty" in sentence for sentence in said) == 1
     assert not any(
-        "empty" in sentence for sentence in results(FilterOptions((model,), wishes=QUICK), LINES, tmp_path)[1]
+        "empty" in sentence for sentence in results(FilterOptions((model,), overrides=QUICK), LINES, tmp_path)[1]
     )
 
 
 def test_one_output_for_all_lines_is_said(model: str, tmp_path: Path) -> None:
-    always = FilterOptions((model,), wishes=QUICK, bias=(("b", 99.0),))
+    always = FilterOptions((model,), overrides=QUICK, bias=(("b", 99.0),))
     said = results(always, ["12", "345", "6"], tmp_path)[1]
     assert sum("one line after the other gets the same output" in sentence for sentence in said) == 1
 
@@ -128,7 +132,7 @@ def test_what_an_output_cannot_hold_is_told_with_its_place(model: str, tmp_path:
     (tmp_path / "terms.tsv").write_text("1\t2\n\n3\tzz\n")
     with pytest.raises(InputError, match=r"terms.tsv:3: the phrase 'zz' that an output must have holds what"):
         results(FilterOptions((model,), glossary=str(tmp_path / "terms.tsv")), ["1"], tmp_path)
-    asks = FilterOptions((model,), wishes=QUICK, json_input=True)
+    asks = FilterOptions((model,), overrides=QUICK, json_input=True)
     for line, sentence in [
         ('{"text": "1", "constraints": ["zz"]}', "the phrase 'zz' that an output must have holds what"),
         ('{"text": "1", "constraints": [" "]}', "a phrase in `constraints` is empty"),
@@ -150,7 +154,7 @@ def test_what_an_output_cannot_hold_is_told_with_its_place(model: str, tmp_path:
 
 
 def nasty_files(model: str, count: int) -> None:
-    work = Filter(FilterOptions((model,), wishes=Wishes({"beam": 1, "max_length": 2})), "cpu")
+    work = Filter(FilterOptions((model,), overrides=SearchOverrides({"beam": 1, "max_length": 2})), "cpu")
     draw = random.Random(7)
     short = [line for line in NASTY if len(line) < 100]
     for _ in range(count):
@@ -180,7 +184,9 @@ def test_10000_nasty_files(model: str) -> None:
 
 
 def test_processes_give_what_one_gives(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = FilterOptions((model,), wishes=Wishes({"samples": 2, "seed": 3, "max_length": 5}), form="nbest")
+    options = FilterOptions(
+        (model,), overrides=SearchOverrides({"samples": 2, "seed": 3, "max_length": 5}), form="nbest"
+    )
     lines = [str(number) for number in range(100)]
     alone = texts(results(options, lines, tmp_path)[0])
     monkeypatch.setattr(translating, "_CHUNK_OF_WORKER", 3)
@@ -191,11 +197,11 @@ def test_a_worker_that_dies_is_told_and_mistakes_come_through(model: str) -> Non
     with pytest.raises(InputError, match="there is no model folder nowhere"):
         Workers(FilterOptions(("nowhere",)), 1, "cpu", 1)
     with pytest.raises(InputError, match="no tag 'de'"):
-        Workers(FilterOptions((model,), wishes=QUICK, tag="de"), 1, "cpu", 1)
-    asks = FilterOptions((model,), wishes=QUICK, json_input=True)
+        Workers(FilterOptions((model,), overrides=QUICK, tag="de"), 1, "cpu", 1)
+    asks = FilterOptions((model,), overrides=QUICK, json_input=True)
     with Workers(asks, 1, "cpu", 1) as workers, pytest.raises(InputError, match="x:1: the vocabulary has no tag 'de'"):
         list(workers.submit(0, ['{"text": "12", "tag": "de"}'], "x")) + list(workers.drain())
-    with Workers(FilterOptions((model,), wishes=QUICK), 2, "cpu", 1) as workers:
+    with Workers(FilterOptions((model,), overrides=QUICK), 2, "cpu", 1) as workers:
         victim = workers._processes[0].pid
         assert victim is not None
         os.kill(victim, signal.SIGKILL)

@@ -14,11 +14,11 @@ _SEARCHES = {option.name for option in fields(SearchOptions)} - {"sampling"}
 
 
 @dataclass(frozen=True)
-class Wishes:
+class SearchOverrides:
     """Options of a search by their names, those of sampling among them; what is not named stays as the model has it.
 
-    A beam that is wished for is a plain beam search: no groups, nothing drawn, unless they are wished for too. A wish
-    about sampling means sampling.
+    A beam that is named is a plain beam search: no groups, nothing drawn, unless they are named too. An option of
+    sampling means sampling.
 
     Attributes:
         values: name -> value.
@@ -32,7 +32,7 @@ class Wishes:
                 raise InputError(f"a search has no option {name!r}")
 
     def over(self, search: SearchOptions) -> SearchOptions:
-        """Return ``search`` as it is wished for.
+        """Return ``search`` with these options in place of its own.
 
         Raises:
             RecipeError: a value cannot be.
