@@ -68,7 +68,7 @@ def inspect(
     ] = None,
     beam: Beam = None,
     tag: Annotated[str, typer.Option(help="Put before the text, as in training.", show_default=False)] = "",
-    depth: Annotated[int | None, typer.Option(min=0, help="How deep to go.", show_default="walk all, ledger 3")] = None,
+    depth: Annotated[int | None, typer.Option(min=0, help="How deep to go.", show_default="walk all, ledger 2")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", show_default=False)] = False,
     device: Device = "auto",
     threads: Threads = None,
@@ -93,15 +93,21 @@ def inspect(
         raise typer.BadParameter(
             "test files are for one of --without PART, --alignments and --best-head LINKS", param_hint="--source"
         )
+    for flag, given, needed in (
+        ("--metric", metric and not without, "--without PART"),
+        ("--align-by", align_by and not alignments, "--alignments"),
+    ):
+        if given:
+            raise typer.BadParameter(f"is for {needed} alone", param_hint=flag)
     unused: dict[str, object] = {
         "--html": html,
         "--ledger": ledger,
+        "--sizes": sizes,
         "--value": value,
         "--backward": backward,
-        "--depth": depth,
+        "--depth": depth is not None,
     }
     unused |= {"--translation": translation, "--beam": beam, "--tag": tag, "--json": as_json and alignments}
-    unused |= {"--align-by": align_by is not None and not alignments}
     for flag, given in unused.items() if files else ():
         if given:
             raise typer.BadParameter("has no meaning for test files as they are asked for", param_hint=flag)

@@ -193,6 +193,16 @@ def flatness(weights: Float[Tensor, "T S"]) -> float:
     return float(torch.special.entr(seeing).sum(dim=-1).mean()) / math.log(weights.shape[-1])
 
 
+def doubt_of_flat(share: float) -> str | None:
+    """Return what to say of alignments by looks of this mean `flatness`, or None if all is well."""
+    if share < FLAT:
+        return None
+    return (
+        f"this attention looks at all words nearly alike (entropy {100 * share:.0f} % of the largest possible), so its "
+        "alignments mean little; `regard inspect` finds a better head by --best-head, and aligns by it with --align-by"
+    )
+
+
 @dataclass(frozen=True)
 class HeadSummary:
     """What a head does on average over its queries; queries with nothing to look at are left out.

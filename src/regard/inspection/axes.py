@@ -5,10 +5,20 @@ Axes: B batch, S source length, T target length, D width, H heads, K = D / H, F 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from itertools import chain, repeat
+from typing import Any
 
 from torch import Tensor, nn
+
+from regard.inspection.attention import kind_from_path
+
+_SIDES = re.compile(r"(source|src|memory|encoder)|target|tgt|trg|decoder")
+_ATTENTION = re.compile(r"(source|src|memory|enc|encoder)_?att[^.]*")  # stands in a decoder, whatever it looks at
+_LOOKED_UP = re.compile(r"(^|_)(k|v|kv|keys?|values?)(_|$)")
 
 
 def infer_sizes(model: nn.Module, inputs: Sequence[object]) -> dict[str, int]:
@@ -40,6 +50,44 @@ def infer_sizes(model: nn.Module, inputs: Sequence[object]) -> dict[str, int]:
         outputs = [module.out_features for module in linears if module.out_features in tables]
         sizes["V"] = outputs[-1] if outputs else max(tables)
     return sizes
+
+
+def looked_up(path: str) -> bool:
+    """Return whether ``path`` ends in the keys or values of a cross-attention."""
+    return kind_from_path(path) == "cross" and _LOOKED_UP.search(path.rpartition(".")[2].lower()) is not None
+
+
+def side_of(path: str, name: str = "") -> str:
+    """Return which side a tensor is of, S or T, or nothing where its names do not tell.
+
+    Args:
+        path: The module that it enters or leaves.
+        name: The argument it enters by.
+    """
+    path = path.lower()
+    if looked_up(path) or looked_up(f"{path}.{name}"):
+        return "S"
+    words = [*_SIDES.finditer(name.lower())] or [*_SIDES.finditer(_ATTENTION.sub("", path))]
+    return "" if not words else "S" if words[-1][1] else "T"
+
+
+def sides_of_arguments(
+    path: str, method: Callable[..., Any], args: Sequence[object], named: Mapping[str, object]
+) -> list[tuple[object, str]]:
+    """Return each argument of a call with its side.
+
+    Of a whole model the arguments whose names do not tell are the source's if another is the target's; else the first
+    is.
+    """
+    try:
+        names = list(signature(method).parameters)
+    except (TypeError, ValueError):  # compiled
+        names = []
+    given = [*zip(args, chain(names, repeat("")), strict=False), *((value, name) for name, value in named.items())]
+    sides = [side_of(path, name) for _, name in given]
+    if not path:
+        sides = [side or ("S" if "T" in sides or place == 0 else "") for place, side in enumerate(sides)]
+    return [(value, side) for (value, _), side in zip(given, sides, strict=True)]
 
 
 def name_axes(shape: Sequence[int], sizes: Mapping[str, int], *, side: str = "", scores: str = "") -> str:

@@ -206,16 +206,21 @@ def draw_gradients(walk: Walk) -> str:
     return draw_table(table, left=(0, 1))
 
 
-def draw_ledger(ledger: Ledger, *, depth: int = 3) -> str:
-    """Return a line per module down to ``depth`` with its parts included; columns that are zero are left out."""
+def draw_ledger(ledger: Ledger, *, depth: int = 2) -> str:
+    """Return a line per module down to ``depth`` with its parts included; columns that are zero are left out.
+
+    At its end stands with which parts a module shares parameters that are counted there.
+    """
     names = {"parameters": "parameters", "num_bytes": "bytes", "flops": "FLOPs", "activations": "kept for backward"}
     shown = {name: title for name, title in names.items() if getattr(ledger.total, name)}
-    table = [["module", *shown.values()]]
+    table = [["module", *shown.values(), ""]]
     for entry in ledger:
         if entry.depth <= depth:
             name = "  " * entry.depth + module_name(entry.path, entry.kind)
-            table.append([name, *(f"{getattr(entry.total, column):,}" for column in shown)])
-    return draw_table(table, left=(0,))
+            others = ledger.shared_with(entry)
+            numbers = [f"{getattr(entry.total, column):,}" for column in shown]
+            table.append([name, *numbers, f"shared with {', '.join(others)}" if others else ""])
+    return draw_table(table, left=(0, len(shown) + 1))
 
 
 def draw_table(rows: Sequence[Sequence[str]], *, left: Collection[int], gap: int = 2, least: int = 0) -> str:
@@ -232,7 +237,8 @@ def draw_table(rows: Sequence[Sequence[str]], *, left: Collection[int], gap: int
 
 
 def _memory(number: float) -> str:
-    for unit in ("B", "kB", "MB"):
+    """Return ``12 bytes`` or ``3.4 kB``: a B alone is the batch."""
+    for unit in ("bytes", "kB", "MB"):
         if number < 1000 or unit == "MB":
             break
         number /= 1000

@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import InputError, nearest
 from regard.inspection.attention import kind_from_path
+from regard.inspection.names import module_name
 from regard.inspection.steps import follow, stepped
 from regard.protocols import Listened
 
@@ -60,7 +61,7 @@ class Entry:
         depth: Modules it is inside of.
         own: Its own amounts, without its parts: over all entries they sum to the total.
         total: With its parts.
-        shared: Parameters counted elsewhere already, by the name they were counted under.
+        shared: Parameters of it and its parts that are counted outside of it, by the name they are counted under.
     """
 
     path: str
@@ -73,7 +74,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All modules of a model in the order of their definition, parents before parts."""
+    """All modules of a model in the order of their definition, parents before parts.
+
+    A list of modules, which nothing calls and which holds nothing itself, is left out, as it is in a walk.
+    """
 
     entries: tuple[Entry, ...]
 
@@ -91,6 +95,17 @@ class Ledger:
             if entry.path == path:
                 return entry
         raise InputError(f"the model has no module {path!r}{nearest(path, {entry.path for entry in self.entries})}")
+
+    def shared_with(self, entry: Entry) -> list[str]:
+        """Return the names of the parts that ``entry`` shares parameters with, and under which they are counted."""
+        kinds = {one.path: one.kind for one in self.entries}
+        own = _with_parents(entry.path)
+        found = {}
+        for parameter in entry.shared:
+            holder = parameter.rpartition(".")[0]
+            part = next((path for path in _with_parents(holder) if path in kinds and path not in own), holder)
+            found[module_name(part, kinds[part])] = None
+        return list(found)
 
     def training_bytes(self, states_per_parameter: int = 2) -> int:
         """Return the memory of a training step: weights, gradients, optimiser states (2 for Adam), activations."""
@@ -135,12 +150,22 @@ def _entries(model: nn.Module, work: _Work) -> list[Entry]:
         owned[path] = (type(module).__name__, amounts, tuple(shared))
 
     totals = dict.fromkeys(owned, Amounts())
-    for path, (_, amounts, _) in owned.items():
+    outside: dict[str, dict[str, None]] = {path: {} for path in owned}
+    for path, (_, amounts, shared) in owned.items():
         for above in _with_parents(path):
             totals[above] += amounts
+            outside[above] |= dict.fromkeys(
+                name for name in shared if not name.startswith(f"{above}." if above else "")
+            )
+    lists = {
+        path
+        for path, module in model.named_modules()
+        if path and getattr(type(module), "forward", None) is nn.Module.forward and owned[path][1:] == (Amounts(), ())
+    }
     return [
-        Entry(path, kind, len(_with_parents(path)) - 1, amounts, totals[path], shared)
-        for path, (kind, amounts, shared) in owned.items()
+        Entry(path, kind, len({*_with_parents(path)} - lists) - 1, amounts, totals[path], tuple(outside[path]))
+        for path, (kind, amounts, _) in owned.items()
+        if path not in lists
     ]
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import wraps
 from typing import Any
 
 import torch
@@ -100,6 +101,7 @@ def _wrap_forward(module: nn.Module, after: Callable[..., None], listening: Exit
     own = vars(module).get("forward")
     forward = module.forward
 
+    @wraps(forward)  # so that its arguments keep their names
     def forward_and_tell(*args: Any, **kwargs: Any) -> Any:
         output = forward(*args, **kwargs)
         with torch.no_grad():

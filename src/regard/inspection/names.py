@@ -7,6 +7,10 @@ import re
 COUNTED = "Layers, heads and steps are counted from 1: layers:3 here is layers[2] in Python."
 """The convention, told below what is counted."""
 
+IN_WALK = f"{COUNTED} A part stands below what calls it; times are wall time of one run."
+IN_LEDGER = f"{COUNTED} A part stands below what it belongs to."
+"""What is told below the two trees, which differ where a part is called by another than it belongs to."""
+
 
 def counted(path: str) -> str:
     """Return ``encoder.layers:3.norm`` for the module ``encoder.layers.2.norm``; a bare ``0`` becomes ``:1``."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError, nearest
 from regard.inspection.attention import Kind, kind_from_path
-from regard.inspection.axes import infer_sizes, name_axes
+from regard.inspection.axes import infer_sizes, looked_up, name_axes, side_of, sides_of_arguments
 from regard.inspection.formulas import BY_STEP, Formula, formula_of, formula_of_step
 from regard.inspection.listeners import attach
 from regard.inspection.names import module_name, step_name
@@ -214,7 +214,7 @@ class _Look:
     ) -> Any:
         name = step_name(path, step, self.open[-1].path if self.open else "")
         where = f"{path}.{step}" if path else step
-        self.arrive(where, [*args, *named.values()])
+        self.arrive(where, method, args, named)
         output = None
         try:
             output = method(*args, **named)
@@ -229,8 +229,8 @@ class _Look:
         yield
         self.spent += time.perf_counter() - began
 
-    def _enter_module(self, path: str, _module: nn.Module, args: Any, named: Any) -> None:
-        self.arrive(path, [*args, *named.values()])
+    def _enter_module(self, path: str, module: nn.Module, args: Any, named: Any) -> None:
+        self.arrive(path, module.forward, args, named)
 
     def _leave_module(self, path: str, module: nn.Module, _args: Any, output: Any) -> None:
         kind = type(module).__name__
@@ -238,11 +238,12 @@ class _Look:
         name = module_name(path, kind, alone=not inside)
         self.leave(name, kind, formula_of(module), output, sum(p.numel() for p in module.parameters()))
 
-    def arrive(self, path: str, inputs: Any) -> None:
-        """Note that a call begins."""
+    def arrive(self, path: str, method: Callable[..., Any], args: Any, named: Any) -> None:
+        """Note that a call of ``method`` begins."""
         with self.own_time():
             self.visits.append(None)
-            facts = self.facts(path, inputs, entering=True)
+            inputs = sides_of_arguments(path, method, args, named)
+            facts = tuple(fact for value, side in inputs for fact in self.facts(path, value, side))
         self.open.append(_Call(path, len(self.visits) - 1, time.perf_counter(), self.spent, facts))
 
     def leave(self, name: str, kind: str, formula: Formula, output: Any, num_parameters: int) -> None:
@@ -259,7 +260,7 @@ class _Look:
                 depth=len(self.open),
                 formula=formula,
                 inputs=call.inputs,
-                outputs=self.facts(call.path, output),
+                outputs=self.outputs(call.path, output),
                 seconds=seconds,
                 num_parameters=num_parameters,
             )
@@ -267,21 +268,25 @@ class _Look:
     def weights(self, attention: str, weights: Tensor) -> None:
         """Note the weights of an attention that has no steps of its own to show them."""
         path = f"{attention}.weights"
-        self.arrive(path, [])
+        self.arrive(path, self.weights, (), {})
         inside = self.open[-2].path if len(self.open) > 1 else ""
         name = step_name(attention, "weights", inside)
         self.leave(name, "step", BY_STEP["weights"], weights, 0)
 
-    def facts(self, path: str, value: Any, *, entering: bool = False) -> tuple[TensorFacts, ...]:
+    def outputs(self, path: str, value: Any) -> tuple[TensorFacts, ...]:
+        """Return what there is to tell of the tensors that came out."""
         owner, _, step = path.rpartition(".")
-        reads_source = "keys_values" in (step, *(call.path.rpartition(".")[2] for call in self.open))
-        side = "S" if reads_source or any(word in path for word in ("encoder", "source", "src")) else "T"
-        between = step == "weights" or (step == "scores" and not entering)  # queries × keys, and no features
-        scores = _SIDES[kind_from_path(owner)] if between else ""
+        scores = _SIDES[kind_from_path(owner)] if step in ("scores", "weights") else ""  # queries × keys, no features
         if is_dataclass(value):  # keys and values of an encoded source
             value = list(vars(value).values())
+        return self.facts(path, value, side_of(path), scores)
+
+    def facts(self, path: str, value: object, side: str, scores: str = "") -> tuple[TensorFacts, ...]:
+        if any(looked_up(call.path) for call in self.open):
+            side = "S"
         # heads side by side are n·D wide, which may be F as well and is not
-        sizes = {letter: size for letter, size in self.sizes.items() if letter != "F" or step != "split_heads"}
+        own = path.rpartition(".")[2]
+        sizes = {letter: size for letter, size in self.sizes.items() if letter != "F" or own != "split_heads"}
         return tuple(_tensor_facts(tensor, sizes, side, scores) for tensor in _tensors(value))
 
     def finished(self) -> Iterator[Visit]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from regard.evaluation import LineErrorRate, TokenErrorRate, measure
-from regard.inspection import watch_attention
+from regard.inspection import aligning_layer, watch_attention
 from regard.inspection.report import Example, attention_page, example_of
 from regard.protocols import BOS, EOS
 from regard.runs.dictionary import SOURCE, Pronunciations, part_of, read_dictionary
@@ -107,7 +107,8 @@ def demo(out: Path, minutes: float, *, device: str = "auto", quiet: bool = False
         examples.append(_example(translator, word, output, right))
     page = out / "attention.html"
     title = "Where a pronouncer looks"
-    write_bytes(page, attention_page(title, examples, lead=f"Unseen words. {SOURCE}.").encode())
+    layer = aligning_layer(translator.model.spec.decoder_layers)
+    write_bytes(page, attention_page(title, examples, lead=f"Unseen words. {SOURCE}.", layer=layer).encode())
     yield ""
     yield f"{page}: where the model looked at each phone; open it in a browser"
 

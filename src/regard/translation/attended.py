@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.data import TextTokenizer
 from regard.errors import InputError
-from regard.inspection.alignment import link_words, span_weights
+from regard.inspection.alignment import flatness, link_words, span_weights
 from regard.translation.result import Translation, one_line
 from regard.translation.source import Source
 from regard.translation.unknown import known_by, spelled_source, spelled_target
@@ -71,4 +71,5 @@ class Attended:
             word_spans(spelled_source(source_tokenizer, source)),
             word_spans(spelled_target(target_tokenizer, one.ids, filled=filled)),
         )
-        return replace(one, alignment=tuple(link_words(table, threshold=self.threshold)))
+        links = tuple(link_words(table, threshold=self.threshold))
+        return replace(one, alignment=links, flatness=flatness(attention))

@@ -25,6 +25,7 @@ class Translation:
         missing: phrases asked for that it does not contain: they were impossible.
         source_unknown: tokens of the source that the model does not know.
         alignment: which source word became which target word, words being what spaces part; None if nobody asked.
+        flatness: of the look that it was aligned by, see `regard.inspection.flatness`.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Translation:
     missing: tuple[str, ...] = ()
     source_unknown: int = 0
     alignment: tuple[Link, ...] | None = None
+    flatness: float = 0.0
 
     @classmethod
     def nothing(cls, missing: tuple[str, ...]) -> Translation:

@@ -53,7 +53,7 @@ def test_the_walk_as_a_table() -> None:
     assert drawn[0].split() == ["module", "in", "→", "out", "mean", "std", "min", "max", "ms", "memory"]
     assert drawn[2].startswith("  Linear 1  [B=1, D=2] → [B=1, F=3]     3    0    3    3")
     assert drawn[3].startswith("  ReLU 2    [B=1, F=3]  ")
-    assert drawn[3].endswith("12 B   max(0, x)  (section 3.3)")
+    assert drawn[3].endswith("12 bytes   max(0, x)  (section 3.3)")
     assert drawn[4] == "All of it is float32."
     assert len(draw_walk(walk, depth=0).split("\n")) == 3
 
@@ -121,4 +121,10 @@ def test_the_ledger_as_a_table() -> None:
         "  Linear 1           6     24     12                  8",
         "  ReLU 2             0      0      0                 12",
     ]
-    assert draw_ledger(ledger(model), depth=0) == "module      parameters  bytes\nSequential           6     24"
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    model[1].weight = model[0].weight
+    assert draw_ledger(ledger(model)).endswith("  Linear 2           0      0  shared with Linear 1")
+    assert (
+        draw_ledger(ledger(nn.Sequential(nn.Linear(2, 3, bias=False))), depth=0)
+        == "module      parameters  bytes\nSequential           6     24"
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -14,7 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import regard.models
 from regard.errors import InputError
-from regard.inspection import Amounts, CacheBytes, cache_bytes, ledger
+from regard.inspection import Amounts, CacheBytes, cache_bytes, ledger, trace
+from regard.inspection.names import module_name
 
 B, S, T, D, H, F_ = 3, 7, 5, 12, 2, 19
 
@@ -122,11 +125,43 @@ def test_tied_and_frozen_parameters_and_buffers() -> None:
         trainable_bytes=4 * 23 * D,
     )
     assert books.at("output").own.parameters == 23
-    assert books.at("output").shared == ("table.weight",)
+    assert books.at("output").shared == ("table.weight",) and books.at("").shared == ()
+    assert books.shared_with(books.at("output")) == ["table"]
     # weights, gradients and two states of Adam
     assert books.training_bytes() == books.total.num_bytes + 3 * 4 * 23 * D
     with pytest.raises(InputError, match="no module 'ouput'; did you mean 'output'"):
         books.at("ouput")
+
+
+def test_what_is_shared_is_told_of_every_part_that_lacks_it() -> None:
+    spec = replace(regard.models.preset("tiny", source_vocab=23, target_vocab=23), tie="all")
+    books = ledger(regard.models.build(spec))
+    table = "source_embedding.vectors.table.weight"
+    told = {entry.path: books.shared_with(entry) for entry in books if entry.shared}
+    lacking = ["target_embedding", "target_embedding.vectors", "target_embedding.vectors.table", "output"]
+    assert told == {path: ["source_embedding"] for path in lacking}
+    assert {books.at(path).shared for path in lacking} == {(table,)}
+
+    layer = nn.Linear(D, D)
+    again = nn.ModuleList([nn.Sequential(layer), nn.Sequential(nn.Linear(D, D))])
+    again[1][0].weight = layer.weight
+    books = ledger(nn.Sequential(again))
+    assert books.shared_with(books.at("0.1.0")) == books.shared_with(books.at("0.1")) == ["Sequential 1"]
+
+
+def test_walk_and_ledger_call_a_module_by_one_name_at_one_depth() -> None:
+    model = tiny().eval()
+    books = ledger(model)
+    walk = trace(model, *(torch.randint(4, 23, (B, length)) for length in (S, T)))
+    modules = [visit for visit in walk if visit.kind != "step"]
+    named = {entry.path: module_name(entry.path, entry.kind) for entry in books}
+    assert {visit.path: visit.name for visit in modules} == {path: named[path] for path in (v.path for v in modules)}
+    assert "encoder.layers" not in named and books.at("encoder.layers.0").depth == 2
+    # what a residual is handed is called by it, and belongs to the layer
+    handed = re.compile(r"\.(self_attention|cross_attention|feed_forward)(\.|$)")
+    assert {v.path for v in modules if v.depth != books.at(v.path).depth} == {
+        v.path for v in modules if handed.search(v.path)
+    }
 
 
 def test_nothing_is_left_behind_and_other_calls_can_be_booked() -> None:

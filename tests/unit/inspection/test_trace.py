@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 import regard.models
 from regard.errors import InputError
-from regard.inspection import formula_of, top_candidates, trace
-from regard.inspection.axes import infer_sizes, name_axes
+from regard.inspection import Walk, formula_of, top_candidates, trace
+from regard.inspection.axes import infer_sizes, name_axes, side_of, sides_of_arguments
 
 B, S, T, V_S, V_T = 2, 7, 5, 23, 29
 
@@ -176,6 +176,44 @@ def test_the_gradient_of_a_regard_model_reaches_every_parameter(model: nn.Module
     table = next(g for g in walk.gradients if g.path.startswith("source_embedding"))
     assert table.num_units == V_S
     assert table.num_dead >= V_S - B * S, "tokens that did not occur have no gradient"
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_sides_are_told_apart_where_both_are_as_long(model: nn.Module, by_name: bool) -> None:
+    inputs = {"source": ids(S, V_S), "target": ids(S, V_T)}
+    walk = trace(model, named=inputs) if by_name else trace(model, *inputs.values())
+    cross, K, H = "decoder.layers.0.cross_attention", 128 // spec_heads(model), spec_heads(model)
+    assert axes_in(walk, "") == [f"B={B}, S={S}", f"B={B}, T={S}"]
+    assert axes_in(walk, f"{cross}.keys_values") == [f"B={B}, S={S}, D=128"]
+    assert axes_in(walk, f"{cross}.scores") == [f"B={B}, H={H}, T={S}, K={K}", f"B={B}, H={H}, S={S}, K={K}"]
+    assert axes_in(walk, cross) == axes_in(walk, "output") == [f"B={B}, T={S}, D=128"]
+    assert axes_in(walk, "encoder.layers.0") == [f"B={B}, S={S}, D=128"]
+
+
+def axes_in(walk: Walk, path: str) -> list[str]:
+    return [facts.axes for facts in walk.at(path)[0].inputs]
+
+
+def test_sides_are_told_by_the_names_of_other_models_too() -> None:
+    model = nn.Transformer(12, 2, 1, 1, 19, batch_first=True).eval()
+    walk = trace(model, torch.randn(B, S, 12), torch.randn(B, S, 12))
+    source, target = f"B={B}, S={S}, D=12", f"B={B}, T={S}, D=12"
+    assert axes_in(walk, "") == axes_in(walk, "decoder.layers.0")[::-1] == [source, target]
+    assert axes_in(walk, "decoder.layers.0.multihead_attn") == [target, source, source]
+    assert axes_in(walk, "decoder.layers.0.self_attn") == [target] * 3
+    for path, name, side in [
+        ("model.decoder.layers.0.encoder_attn", "hidden_states", "T"),
+        ("model.decoder.layers.0.encoder_attn", "key_value_states", "S"),
+        ("model.decoder.layers.0.encoder_attn.k_proj", "input", "S"),
+        ("decoder.block.0.layer.1.EncDecAttention.v", "input", "S"),
+        ("model.decoder.layers.0.self_attn.k_proj", "input", "T"),
+        ("model.decoder", "encoder_hidden_states", "S"),
+        ("model.encoder.layers.0.fc1", "", "S"),
+        ("layers.0", "x", ""),
+    ]:
+        assert side_of(path, name) == side, (path, name)
+    given = {"input_ids": ids(S, V_S), "attention_mask": ids(S, V_S), "decoder_input_ids": ids(T, V_T)}
+    assert [side for _, side in sides_of_arguments("", lambda **_: None, (), given)] == ["S", "S", "T"]
 
 
 def test_anything_the_model_can_do_can_be_walked(model: nn.Module) -> None:

@@ -13,6 +13,7 @@ views.attention = (section, host) => {
   const state = { example: 0, kind: null, layer: section.layer, head: section.head, side: "row", index: 0, all: false };
   const cache = new Map();
   let colours = ramp();
+  const several = (count) => examples.some(({ maps }) => Object.values(maps).some((map) => count(map) > 1));
   let now = null; // what is shown: { example, kind, map, weights, rows, columns }
 
   const list = el("nav", { class: "examples card", "aria-label": "Examples" });
@@ -37,10 +38,10 @@ views.attention = (section, host) => {
       el("div", { class: "card" }, el("h3", {}, "Layers × heads"),
         el("p", { class: "legend" }, "A row of maps is a layer, a column a head, both counted from 1; each map has the axes and colours of the large one. Choose one to see it large."),
         el("div", { class: "scroll" }, heads))),
-    el("p", { class: "keys-help" },
-      ...[["← →", "token"], ["↑ ↓", "example"], ["L", "layer"], ["H", "head"], ["M", "mean"], ["K", "kind"]].map(
-        ([key, word]) => el("span", {}, el("kbd", {}, key), ` ${word}`)),
-      el("span", {}, "Shift goes back"), section.note || ""));
+    keysHelp(section.note, [["← →", "token"], examples.length > 1 && ["↑ ↓", "example"], several((map) => map.layers) && ["L", "layer"],
+      several((map) => map.heads) && ["H", "head"], several((map) => map.layers * map.heads) && ["M", "mean"],
+      examples.some(({ maps }) => Object.keys(maps).length > 1) && ["K", "kind"]],
+    several((map) => map.layers * map.heads) && "Shift goes back"));
   host.append(el("div", { class: "attention" + (examples.length > 1 ? "" : " single") },
     examples.length > 1 ? list : null, stage));
 
@@ -120,6 +121,7 @@ views.attention = (section, host) => {
     [...list.children].forEach((button, i) => button.setAttribute("aria-current", String(i === state.example)));
     list.children[state.example]?.scrollIntoView({ block: "nearest" });
     title.textContent = example.title;
+    title.hidden = example.title === document.querySelector("h1").textContent;
     facts.replaceChildren(...example.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", { dir: "auto" }, value))));
     kinds.replaceChildren(...offered.map((kind) => el("button", { type: "button", "aria-pressed": String(kind === state.kind), onclick: () => choose({ kind, side: "row", index: 0 }) }, KINDS[kind].label)));
     drawRibbon();
@@ -167,6 +169,7 @@ views.attention = (section, host) => {
       path.style.opacity = chosen ? 0.25 + 0.7 * weight : 0.08 + 0.45 * weight;
       paths.push(path);
     };
+    ribbon.classList.toggle("wrapped", !oneLine);
     if (!oneLine) return svg.replaceChildren(); // the colours of the tokens say it better than threads across lines
     for (let r = 0; r < now.map.rows; r++) for (let c = 0; c < now.map.columns; c++) link(r, c, false);
     if (state.side === "row") for (let c = 0; c < now.map.columns; c++) link(state.index, c, true);
@@ -285,8 +288,9 @@ views.attention = (section, host) => {
     choose({ layer: move(layers, state.layer, down), head: move(columns, state.head, right) });
     heads.querySelector('[aria-pressed="true"]')?.focus();
   }
+  const aligns = (layer) => now.kind === KINDS.cross && now.map.layers > 1 && layer === now.example.aligning;
   const nameOf = (layer, head) =>
-    `${layer === null ? "mean of all layers" : `layer ${layer + 1}`}, `
+    (layer === null ? "mean of all layers" : `layer ${layer + 1}`) + (aligns(layer) ? " (the one that alignments are taken from), " : ", ")
     + (now.map.averaged ? `mean of its ${now.map.averaged} heads, which are too large to keep singly` : head === null ? "mean of all heads" : `head ${head + 1}`);
 
   function paintHeads() {

@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
+from regard.inspection.alignment import aligning_layer
 from regard.inspection.attention import AttentionMaps, Kind
 from regard.inspection.report.page import render_page
 from regard.protocols import BOS, SPECIALS
@@ -88,6 +89,7 @@ class Example:
             "facts": [[key, value] for key, value in self.facts.items()],
             "correct": self.correct,
             "maps": {kind: _map_data(weights) for kind, weights in self.maps.items()},
+            "aligning": aligning_layer(len(self.maps["cross"])) if "cross" in self.maps else None,
         }
 
 

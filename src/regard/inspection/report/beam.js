@@ -73,7 +73,7 @@ views.beam = (section, host) => {
     + (section.won === null ? "" : " ★ is the output: of all that ended, the one with the highest score.");
   host.append(el("div", { class: "card" }, said, note, el("div", { class: "scroll" }, field),
     el("p", { class: "legend" }, [legend, section.note].filter(Boolean).join(" ") ),
-    el("p", { class: "keys-help" }, ...[["← →", "step"], ["↑ ↓", "hypothesis"]].map(([key, word]) => el("span", {}, el("kbd", {}, key), ` ${word}`)))));
+    keysHelp("", [steps.length > 1 && ["← →", "step"], steps.some((beams) => beams.length > 1) && ["↑ ↓", "hypothesis"]])));
   draw();
   new ResizeObserver(draw).observe(field);
 

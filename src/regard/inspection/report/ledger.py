@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.inspection.ledger import Amounts, Ledger
-from regard.inspection.names import COUNTED, module_name
+from regard.inspection.names import IN_LEDGER, module_name
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class LedgerSection:
         return {
             "type": "ledger",
             "name": self.name,
-            "legend": COUNTED,
+            "legend": IN_LEDGER,
             "note": self.note,
             "entries": [
                 {
@@ -39,6 +39,7 @@ class LedgerSection:
                     "own": _amounts_data(entry.own),
                     "total": _amounts_data(entry.total),
                     "shared": list(entry.shared),
+                    "shared_with": self.ledger.shared_with(entry),
                 }
                 for entry in self.ledger
             ],

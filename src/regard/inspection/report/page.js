@@ -22,6 +22,17 @@ function visible(token) {
   return token.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/^ +$|^ | $/g, (blanks) => "␣".repeat(blanks.length));
 }
 
+/** Bytes as people read them; a B alone is the batch. */
+function memory(bytes) {
+  return bytes < 1000 ? `${bytes} bytes` : compact(bytes).replace(/[kMGT]$/, " $&B");
+}
+
+/** What can be pressed: [key, what it does] pairs, those that do nothing being false; before and behind them a note. */
+function keysHelp(before, keys, behind) {
+  return el("p", { class: "keys-help" }, before ? el("span", {}, before) : null,
+    ...keys.filter(Boolean).map(([key, word]) => el("span", {}, el("kbd", {}, key), ` ${word}`)), behind ? el("span", {}, behind) : null);
+}
+
 function percent(weight) {
   const value = 100 * weight;
   if (value > 0 && value < 0.05) return "< 0.1 %";

@@ -28,7 +28,7 @@ function treeTable({ rows, columns, label, open, onchoose }) {
   const lines = rows.map((row, i) => {
     const fold = el("button", { type: "button", class: "fold", tabindex: -1, "aria-label": "parts", onclick: (event) => { event.stopPropagation(); toggle(i); } });
     const name = el("td", { class: "name" }, fold, el("span", {}, row.name),
-      row.name === row.kind ? null : el("small", {}, row.kind));
+      row.name.startsWith(row.kind) ? null : el("small", {}, row.kind));
     name.style.paddingInlineStart = `${row.depth * 1.05}rem`;
     return el("tr", { role: "row", "aria-level": row.depth + 1, "data-path": row.path, title: counted(row.path), onclick: () => choose(i), onfocus: () => choose(i) },
       name, ...columns.map((column) => el("td", { class: column.number ? "number" : "" }, column.cell(row))));
@@ -83,5 +83,4 @@ function treeTable({ rows, columns, label, open, onchoose }) {
   return { table, keys };
 }
 
-const treeHelp = (legend) => el("p", { class: "keys-help" }, el("span", {}, legend),
-  ...[["↑ ↓", "module"], ["→", "open"], ["←", "close"]].map(([key, word]) => el("span", {}, el("kbd", {}, key), ` ${word}`)));
+const treeHelp = (legend) => keysHelp(legend, [["↑ ↓", "module"], ["→", "open"], ["←", "close"]]);

@@ -29,7 +29,12 @@ views.walk = (section, host) => {
   function axesOf(tensors) {
     const runs = [];
     for (const { axes } of tensors) if (runs.at(-1)?.axes === axes) runs.at(-1).count++; else runs.push({ axes, count: 1 });
-    return runs.map(({ axes, count }) => (count > 1 ? `${count} × ` : "") + `[${axes}]`).join("  ");
+    return runs.map(({ axes, count }) => (count > 1 ? `${count} × ` : "") + `[${axes}]`).join(" ");
+  }
+  /** As in a terminal: one shape for in and out where they do not differ, and of a step what comes out. */
+  function change({ kind, inputs, outputs }) {
+    const [before, after] = [axesOf(inputs), axesOf(outputs)];
+    return before === after ? after : `${kind === "step" ? "" : before} → ${after}`.trimStart();
   }
 
   function tensorTable(title, tensors) {
@@ -40,7 +45,7 @@ views.walk = (section, host) => {
       ...tensors.map((tensor) => el("tr", {}, el("td", { class: "axes" }, `[${tensor.axes}]`), el("td", {}, tensor.dtype),
         ...["mean", "std", "low", "high"].map((name) => el("td", { class: "number" }, number(tensor[name]))),
         el("td", { class: bad(tensor) ? "number wrong" : "number" }, String(bad(tensor))),
-        el("td", { class: "number" }, `${compact(tensor.bytes)}B`)))));
+        el("td", { class: "number" }, memory(tensor.bytes))))));
   }
   function maskPicture(mask) {
     const canvas = el("canvas", { role: "img", "aria-label": "mask: queries × keys" });
@@ -82,8 +87,7 @@ views.walk = (section, host) => {
   const tree = treeTable({
     rows: section.visits, label: "Calls in order", open: 2, onchoose: show,
     columns: [
-      { title: "In", cell: (visit) => axesOf(visit.inputs) },
-      { title: "Out", cell: (visit) => axesOf(visit.outputs) },
+      { title: "In → out", cell: change },
       { title: "Time", number: true, cell: (visit) => milliseconds(visit.seconds) },
     ],
   });

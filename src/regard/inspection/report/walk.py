@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from regard.inspection.names import COUNTED
+from regard.inspection.names import IN_WALK
 from regard.inspection.predictions import Choice
 from regard.inspection.trace import TensorFacts, Visit, Walk
 
@@ -34,7 +34,7 @@ class WalkSection:
         return {
             "type": "walk",
             "name": self.name,
-            "legend": COUNTED,
+            "legend": IN_WALK,
             "visits": [_visit_data(visit) for visit in self.walk],
             "masks": {path: _mask_data(mask) for path, mask in self.walk.masks.items()},
             "gradients": [

@@ -16,8 +16,9 @@ import torch
 from regard.data import read_lines
 from regard.errors import DataError, InputError
 from regard.inspection import draw_table, flatness, from_pharaoh, rank_heads
+from regard.inspection.alignment import doubt_of_flat
 from regard.plural import plural
-from regard.runs.looking.heads import aligning_look, alignment, doubt
+from regard.runs.looking.heads import aligning_look, alignment
 from regard.runs.looking.look import Attention, attentions_of_pair
 from regard.runs.saying import Say
 from regard.runs.text_set import read_aligned
@@ -48,7 +49,7 @@ def aligned_lines(
         look = aligning_look(attentions, pattern)
         shares.append(flatness(look.weights[0]))
         yield alignment(look)
-    if shares and (sentence := doubt(statistics.fmean(shares))) is not None:
+    if shares and (sentence := doubt_of_flat(statistics.fmean(shares))) is not None:
         say(sentence)
 
 

@@ -103,7 +103,7 @@ def costs_of(model: nn.Module, sizes: Sizes) -> Costs:
     return Costs(found, sizes, cache_bytes(model))
 
 
-def cost_lines(costs: Costs, *, depth: int = 3) -> Iterator[str]:
+def cost_lines(costs: Costs, *, depth: int = 2) -> Iterator[str]:
     """Yield the ledger for a terminal."""
     yield draw_ledger(costs.ledger, depth=depth)
     yield ""

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.inspection import align_words, aligning_layer, to_pharaoh
-from regard.inspection.alignment import FLAT
 from regard.inspection.names import counted
 from regard.runs.looking.look import Attention
 from regard.runs.looking.parts import fitting
@@ -77,13 +76,3 @@ def aligning_look(attentions: Sequence[Attention], pattern: str | None = None) -
 def alignment(look: Attention) -> str:
     """Return which source word became which target word, as ``0-0 1-2``."""
     return to_pharaoh(align_words(look.weights[0], look.columns, look.rows))
-
-
-def doubt(share: float) -> str | None:
-    """Return what to say of alignments by looks with this share of the largest entropy, or None if all is well."""
-    if share < FLAT:
-        return None
-    return (
-        f"this attention looks at all words nearly alike (entropy {100 * share:.0f} % of the largest possible), so its "
-        "alignments mean little; choose another head with --align-by, or find the best with --best-head"
-    )

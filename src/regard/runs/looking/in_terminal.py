@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from regard.inspection import draw_choices, draw_gradients, draw_masks, draw_table, draw_walk, draw_weights
-from regard.inspection.names import COUNTED
+from regard.inspection.names import COUNTED, IN_WALK
 from regard.plural import plural
 from regard.runs.looking.heads import aligning_look, heads_of
 from regard.runs.looking.look import Look
@@ -25,7 +25,7 @@ def walk_lines(look: Look, *, depth: int = 99, width: int | None = None) -> Iter
     """
     yield from _heading(look)
     yield draw_walk(look.walk, depth=depth, width=width)
-    yield COUNTED
+    yield IN_WALK
     if look.walk.masks:
         yield ""
         yield "Masks: a row may attend to the columns marked ■"

@@ -10,10 +10,11 @@ from pathlib import Path
 from regard.device import best_device
 from regard.errors import InputError
 from regard.inspection import flatness
+from regard.inspection.alignment import doubt_of_flat
 from regard.models import Transformer
 from regard.runs.looking.as_json import as_json
 from regard.runs.looking.costs import Costs, Sizes, cost_lines, costs_of
-from regard.runs.looking.heads import aligning_look, alignment, doubt
+from regard.runs.looking.heads import aligning_look, alignment
 from regard.runs.looking.in_terminal import gradient_lines, value_lines, walk_lines
 from regard.runs.looking.look import Look, look_at_module, look_at_text
 from regard.runs.looking.on_page import check_page_length, page
@@ -40,7 +41,7 @@ class Wishes:
         backward: Gradients.
         alignments: Which source word became which target word.
         align_by: By which heads.
-        depth: How deep walk and ledger go; left out, the walk all the way and the ledger 3.
+        depth: How deep walk and ledger go; left out, the walk all the way and the ledger 2.
         html: A file for all of it, in place of text.
         as_json: JSON in place of text.
         width: Columns of the terminal, if it is one.
@@ -111,8 +112,9 @@ def inspect(
     if wishes.html is not None:
         if look is not None and look.example() is None:
             say("no attention was heard in this module, so the page has no tab for it")
-        write_result(wishes.html, page(look, costs).encode())
-        say(f"{wishes.html}: open it in a browser")
+        report, told = page(look, costs)
+        write_result(wishes.html, report.encode())
+        say(f"{wishes.html}: {told}; open it in a browser")
     if wishes.as_json:
         found = as_json(look, costs, values=wishes.value, align_by=wishes.align_by, align=wishes.alignments)
         yield json.dumps(found, ensure_ascii=False, allow_nan=False)
@@ -127,7 +129,7 @@ def _asked(look: Look | None, costs: Costs | None, wishes: Wishes, say: Say) -> 
         if wishes.alignments:
             aligning = aligning_look(look.attentions, wishes.align_by)
             yield alignment(aligning)
-            if (sentence := doubt(flatness(aligning.weights[0]))) is not None:
+            if (sentence := doubt_of_flat(flatness(aligning.weights[0]))) is not None:
                 say(sentence)
         if wishes.backward:
             yield from gradient_lines(look)
@@ -136,4 +138,4 @@ def _asked(look: Look | None, costs: Costs | None, wishes: Wishes, say: Say) -> 
             yield from walk_lines(look, depth=99 if wishes.depth is None else wishes.depth, width=wishes.width)
             say(_MORE)
     if wishes.ledger and costs is not None:
-        yield from cost_lines(costs, depth=3 if wishes.depth is None else wishes.depth)
+        yield from cost_lines(costs, depth=2 if wishes.depth is None else wishes.depth)

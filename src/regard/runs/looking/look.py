@@ -89,10 +89,7 @@ class Look:
         """Return what the attention section of a report draws, or None when no attention was heard."""
         if not self.maps:
             return None
-        facts = {} if self.searched is None else {"score": f"{self.searched.found.score:.3f}"}
-        return Example(
-            self.source, self.target, self.maps, self.read, title=self.title, output=self.output, facts=facts
-        )
+        return Example(self.source, self.target, self.maps, self.read, title=self.title, output=self.output)
 
 
 def look_at_text(
@@ -249,9 +246,9 @@ def look_at_module(module: nn.Module, *, backward: bool = False, seed: int = 0) 
         if x.side(name).is_floating_point():
             x = x.put(name, x.side(name).to(dtype))
     tokens = {name: _shown(x.side(name)[0]) for name in adapter.sides}
+    sizes = {"B": 1} | {{"source": "S", "target": "T"}[name]: len(side) for name, side in tokens.items()}
     tokens.setdefault("source", tokens.get("target", []))
     tokens["read"] = tokens.setdefault("target", tokens["source"])
-    sizes = {"B": 1, "S": len(tokens["source"]), "T": len(tokens["target"])}
     maps = AttentionMaps(type(module).__name__)
 
     def call() -> Tensor:

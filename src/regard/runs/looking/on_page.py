@@ -5,31 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from regard.errors import InputError
-from regard.inspection.report import AttentionSection, BeamSection, LedgerSection, Section, WalkSection, render_page
+from regard.inspection import aligning_layer
+from regard.inspection.report import AttentionSection, BeamSection, LedgerSection, WalkSection, render_page
 from regard.inspection.report.attention import MAX_TOKENS
 from regard.runs.looking.costs import Costs
 from regard.runs.looking.look import Look
 
 
-def page(look: Look | None, costs: Costs | None) -> str:
-    """Return the report: one HTML file with a tab for each thing that was looked at.
+def page(look: Look | None, costs: Costs | None) -> tuple[str, str]:
+    """Return the report, one HTML file with a tab for each thing that was looked at, and what it holds in words.
 
     Raises:
         InputError: A sentence is too long to be drawn.
     """
-    sections: list[Section] = []
+    sections: list[AttentionSection | WalkSection | LedgerSection | BeamSection] = []
     title, lead = "Ledger", ""
     if look is not None:
         check_page_length(look.source)
         title, lead = look.title, look.output
         if (example := look.example()) is not None:
-            sections.append(AttentionSection([example]))
+            cross = example.maps.get("cross")
+            sections.append(AttentionSection([example], layer=None if cross is None else aligning_layer(len(cross))))
         sections.append(WalkSection(look.walk, look.choices))
     if costs is not None:
         sections.append(LedgerSection(costs.ledger, note=" ".join(costs.sentences())))
     if look is not None and (searched := look.searched) is not None and searched.steps:
         sections.append(BeamSection(searched.steps, searched.won, searched.score))
-    return render_page(title, sections, lead=lead)
+    *tabs, last = (section.name.lower() for section in sections)
+    return render_page(title, sections, lead=lead), f"{', '.join(tabs)} and {last}" if tabs else last
 
 
 def check_page_length(source: Sequence[str] | Sequence[int]) -> None:

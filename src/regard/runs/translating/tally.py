@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+from regard.inspection.alignment import doubt_of_flat
 from regard.plural import plural
 from regard.translation import Translation
 
@@ -25,6 +26,8 @@ class Tally:
         unknown: whose output lacks what the model could not name.
         missing: whose output lacks a phrase that was asked for.
         same: whose output is that of the line before, which is another line.
+        aligned: whose output is aligned with it.
+        flatness: of the looks that these are aligned by, summed.
     """
 
     lines: int = 0
@@ -35,6 +38,8 @@ class Tally:
     unknown: int = 0
     missing: int = 0
     same: int = 0
+    aligned: int = 0
+    flatness: float = 0.0
 
     @classmethod
     def of(
@@ -59,6 +64,8 @@ class Tally:
             best.unknown > 0 and not replaced,
             bool(best.missing),
             before is not None and text != before[0] and best.text == before[1].text != "",
+            best.alignment is not None,
+            best.flatness,
         )
 
     def __add__(self, other: Tally) -> Tally:
@@ -88,3 +95,5 @@ class Tally:
             yield f"outputs that lack a word the model could not name: {self.unknown:,}; see --replace-unknown"
         if self.missing:
             yield f"outputs that lack a phrase asked for, which was impossible: {self.missing:,}"
+        if self.aligned and (doubt := doubt_of_flat(self.flatness / self.aligned)) is not None:
+            yield doubt

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import regard.models
 from regard.inspection import choices, ledger, trace
 from regard.inspection.report import (
     AttentionSection,
@@ -102,8 +105,8 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
-@pytest.fixture
-def page(browser: Browser, report: Path) -> Iterator[Page]:
+@contextmanager
+def shown_in(browser: Browser, report: Path) -> Iterator[Page]:
     complaints: list[str] = []
     shown = browser.new_page(viewport={"width": 1280, "height": 1000})
     shown.on("console", lambda message: complaints.append(message.text))
@@ -114,6 +117,30 @@ def page(browser: Browser, report: Path) -> Iterator[Page]:
     yield shown
     shown.close()
     assert complaints == []
+
+
+@pytest.fixture
+def page(browser: Browser, report: Path) -> Iterator[Page]:
+    with shown_in(browser, report) as shown:
+        yield shown
+
+
+@pytest.fixture(scope="module")
+def tied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a model with one table for all, one look, and one hypothesis."""
+    torch.manual_seed(0)
+    spec = replace(regard.models.preset("tiny", source_vocab=23, target_vocab=23), tie="all")
+    model = regard.models.build(spec).eval()
+    inputs = torch.randint(4, 23, (1, 11)), torch.randint(4, 23, (1, 7))
+    sections = [
+        AttentionSection([Example(["a", "b"], ["c"], {"cross": diagonal(1, 1, 1, 2)}, title="Look")]),
+        WalkSection(trace(model, *inputs)),
+        LedgerSection(ledger(model, *inputs)),
+        BeamSection([[Beam("A", -0.3)]]),
+    ]
+    file: Path = tmp_path_factory.mktemp("tied") / "look.html"
+    file.write_text(render_page("Look", sections), encoding="utf-8")
+    return file
 
 
 def looks(page: Page) -> str:
@@ -158,10 +185,10 @@ def test_everything_can_be_done_from_the_keyboard(page: Page) -> None:
     page.keyboard.press("ArrowLeft")
     assert looks(page).startswith("R looks at")
     for key, shown in [
-        ("l", "layer 1, mean of all heads"),
-        ("h", "layer 1, head 1"),
-        ("h", "layer 1, head 2"),
-        ("H", "layer 1, head 1"),
+        ("l", "layer 1 (the one that alignments are taken from), mean of all heads"),
+        ("h", "layer 1 (the one that alignments are taken from), head 1"),
+        ("h", "layer 1 (the one that alignments are taken from), head 2"),
+        ("H", "layer 1 (the one that alignments are taken from), head 1"),
         ("L", "mean of all layers, head 1"),
         ("L", "layer 2, head 1"),
         ("m", "mean of all layers, mean of all heads"),
@@ -170,6 +197,9 @@ def test_everything_can_be_done_from_the_keyboard(page: Page) -> None:
         assert page.inner_text(".bar .note") == shown
     page.keyboard.press("k")
     assert page.locator(".choice [aria-pressed=true]").inner_text() == "Source → source"
+    page.keyboard.press("L")
+    assert page.inner_text(".bar .note") == "layer 2, mean of all heads"
+    page.keyboard.press("m")
     page.keyboard.press("ArrowDown")
     assert page.inner_text("h2") == "الانتباه هو كل"
     page.keyboard.press("ArrowUp")
@@ -252,6 +282,44 @@ def test_the_walk_is_followed_module_by_module(page: Page) -> None:
     assert "after yes came yes with 27 %, number 2 of all" in " ".join(card.inner_text().split())
 
 
+def test_the_whole_walk_fits_a_window_of_1300_and_scrolls_in_a_narrow_one(browser: Browser, tied: Path) -> None:
+    with shown_in(browser, tied) as page:
+        page.set_viewport_size({"width": 1300, "height": 800})
+        page.click("#tab-1")
+        row = page.locator('#section-1 tr[data-path="decoder.layers.0.cross_attention.keys_values"]')
+        assert row.locator("td").nth(1).inner_text() == "→ 2 × [B=1, H=4, S=11, K=32]"
+        assert "wall time of one run" in page.inner_text("#section-1 .keys-help")
+        room = "box => box.clientWidth - box.scrollWidth"
+        assert page.eval_on_selector("#section-1 .tall", room) == 0
+        assert page.eval_on_selector("#section-1 .detail .facts-table", room) == 0
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.eval_on_selector("#section-1 .tall", room) < 0
+
+
+def test_what_is_shared_says_so_in_its_row_and_memory_is_told_in_bytes(browser: Browser, tied: Path) -> None:
+    with shown_in(browser, tied) as page:
+        page.click("#tab-2")
+        assert page.locator("#section-2 thead").inner_text().split("\t")[1:3] == ["Parameters", "Memory"]
+        for path in ("target_embedding", "output"):
+            cells = page.locator(f'#section-2 tr[data-path="{path}"] td')
+            assert cells.nth(1).inner_text().strip() == "shared with source_embedding"
+            assert cells.nth(1).locator("small").get_attribute("title") == "source_embedding.vectors.table.weight"
+        whole = page.locator('#section-2 tr[data-path=""] td')
+        assert "shared" not in whole.nth(1).inner_text() and whole.nth(2).inner_text().strip().endswith(" MB")
+
+
+def test_keys_that_do_nothing_are_not_told(page: Page, browser: Browser, tied: Path) -> None:
+    keys = "#section-{} .keys-help kbd"
+    assert page.locator(keys.format(0)).all_inner_texts() == ["← →", "↑ ↓", "L", "H", "M", "K"]
+    with shown_in(browser, tied) as alone:
+        assert alone.locator(keys.format(0)).all_inner_texts() == ["← →"]
+        assert "Shift" not in alone.inner_text("#section-0 .keys-help")
+        assert alone.locator("h2").is_hidden()  # it is the title of the page
+        alone.click("#tab-3")
+        assert alone.locator(keys.format(3)).all_inner_texts() == []
+
+
 def test_the_ledger_says_where_the_parameters_sit(page: Page) -> None:
     page.click("#tab-2")
     sentence = page.locator("#section-2 .lead")
@@ -260,7 +328,7 @@ def test_the_ledger_says_where_the_parameters_sit(page: Page) -> None:
     assert "of all" in sentence.inner_text()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    assert sentence.inner_text().startswith("encoder.layers: ")
+    assert sentence.inner_text().startswith("encoder.layers:1: ")
 
 
 def test_a_hypothesis_is_followed_through_the_beam(page: Page) -> None:

@@ -41,6 +41,7 @@ def test_the_walk_as_data() -> None:
 
 def test_the_ledger_as_data() -> None:
     data = LedgerSection(ledger(layer(), torch.randn(1, 5, D)), note="one row").data()
+    assert data["legend"].endswith("below what it belongs to.") and data["entries"][0]["shared_with"] == []
     assert "counted from 1" in data["legend"] and data["entries"][0]["name"] == "TransformerEncoderLayer"
     assert data["note"] == "one row"
     assert sum(entry["own"]["flops"] for entry in data["entries"]) == data["entries"][0]["total"]["flops"] > 0

@@ -17,12 +17,13 @@ from regard.cli import run
 from regard.errors import DataError, InputError
 from regard.generation import SearchOptions, beam_search
 from regard.inspection import ledger
+from regard.inspection.alignment import doubt_of_flat
 from regard.models import Transformer, ablate, ablation_names, build
 from regard.protocols import Step
 from regard.runs.looking.align import aligned_lines, ranked_heads
 from regard.runs.looking.as_json import as_json
 from regard.runs.looking.costs import costs_of
-from regard.runs.looking.heads import aligning_look, alignment, doubt, heads_of
+from regard.runs.looking.heads import aligning_look, alignment, heads_of
 from regard.runs.looking.in_terminal import value_lines, walk_lines
 from regard.runs.looking.look import Look, look_at_module, look_at_text
 from regard.runs.looking.on_page import page
@@ -367,8 +368,8 @@ def test_pairs_of_files_are_aligned_line_by_line(translator: Translator, tmp_pat
 
 
 def test_flat_attention_is_doubted_and_sharp_is_not() -> None:
-    assert doubt(0.89) is None
-    assert "entropy 95 % of the largest possible" in str(doubt(0.95))
+    assert doubt_of_flat(0.89) is None
+    assert "entropy 95 % of the largest possible" in str(doubt_of_flat(0.95))
 
 
 def test_the_layer_that_aligns_is_the_last_but_one() -> None:
@@ -441,9 +442,19 @@ def test_the_verb_writes_a_page(folder: str, tmp_path: Path, capsys: pytest.Capt
     file = tmp_path / "look.html"
     assert run(["inspect", folder, "12", "--html", str(file)]) == 0
     said = capsys.readouterr()
-    assert said.out == "" and f"{file}: open it in a browser" in said.err
+    assert said.out == "" and f"{file}: attention, walk, ledger and beam; open it in a browser" in said.err
     data = json.loads(re.search(r'id="data">(.*?)</script>', file.read_text(encoding="utf-8"), re.DOTALL)[1])
     assert [section["type"] for section in data["sections"]] == ["attention", "walk", "ledger", "beam"]
+
+
+def test_the_page_opens_on_the_layer_that_alignments_are_taken_from() -> None:
+    for layers, wanted in ((3, 1), (1, 0)):
+        text, told = page(look_at_module(build(replace(small_model().spec, decoder_layers=layers))), None)
+        attention = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["sections"][0]
+        assert attention["layer"] == attention["examples"][0]["aligning"] == wanted
+        assert attention["examples"][0]["facts"] == [] and told == "attention and walk"
+    _, told = page(None, costs_of(small_model(), (1, 2, 3)))
+    assert told == "ledger"
 
 
 def test_the_verb_looks_at_code(code: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -476,7 +487,13 @@ def test_the_verb_looks_at_code(code: None, tmp_path: Path, capsys: pytest.Captu
             "test files are for one of --without PART, --alignments and --best-head LINKS",
         ),
         (["FOLDER", "--best-head", "FILE"], "needs the files of the pairs too"),
-        (["FOLDER", "--without", "positions", "--align-by", "cross", "-s", "FILE", "-t", "FILE"], "has no meaning"),
+        (
+            ["FOLDER", "--without", "positions", "--align-by", "cross", "-s", "FILE", "-t", "FILE"],
+            "is for --alignments",
+        ),
+        (["FOLDER", "--without", "positions", "--sizes", "2", "3", "5", "-s", "FILE", "-t", "FILE"], "has no meaning"),
+        (["FOLDER", "--alignments", "--metric", "bleu", "-s", "FILE", "-t", "FILE"], "is for --without PART alone"),
+        (["FOLDER", "12", "--metric", "bleu"], "is for --without PART alone"),
         (["FOLDER", "--without", "layer:9", "-s", "FILE", "-t", "FILE"], "there is no 'layer:9'"),
         (["FOLDER", "--without", "encoder.layer:1", "-s", "FILE", "-t", "FILE"], "it is the only one of its stack"),
         (["FOLDER", "--without", "positions", "-s", "nowhere", "-t", "FILE"], "nowhere: there is no such file"),

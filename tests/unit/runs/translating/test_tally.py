@@ -9,11 +9,21 @@ from regard.translation import Translation
 def test_counts_add_up_and_empty_lines_do_not_count() -> None:
     bad = Translation("", 0.0, 0.0, False, True, (1,), missing=("x",), source_unknown=2)
     one = Tally.of("text", bad, replaced=False)
-    assert one == Tally(1, 1, 1, 1, 1, 1, 1, 0)
+    assert one == Tally(1, 1, 1, 1, 1, 1, 1)
     assert Tally.of(" ", bad, replaced=False) == Tally()
     assert Tally.of("text", bad, replaced=True).unknown == 0
-    assert one + one + Tally() == Tally(2, 2, 2, 2, 2, 2, 2, 0)
+    assert one + one + Tally() == Tally(2, 2, 2, 2, 2, 2, 2)
     assert len([*one.sentences()]) == 5 and not [*Tally(lines=9).sentences()]
+
+
+def test_alignments_by_a_flat_look_are_doubted() -> None:
+    def aligned(flatness: float) -> Tally:
+        one = Translation("x", 0.0, 0.0, True, False, (5,), alignment=((0, 0),), flatness=flatness)
+        return Tally.of("a", one, replaced=False)
+
+    (said,) = (aligned(0.96) + aligned(0.9) + Tally(lines=3)).sentences()
+    assert "looks at all words nearly alike (entropy 93 % of the largest possible)" in said
+    assert not [*(aligned(0.96) + aligned(0.8)).sentences()]
 
 
 def test_most_is_more_than_half_of_enough() -> None:

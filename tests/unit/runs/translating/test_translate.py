@@ -76,7 +76,9 @@ def test_json_lists_every_line_and_keeps_what_it_does_not_know(model: str, tmp_p
 
 def test_alignments_and_the_lines_of_fairseq(model: str, tmp_path: Path) -> None:
     aligned = FilterOptions((model,), overrides=QUICK, align=True)
-    (line,), _ = results(aligned, ["12 3"], tmp_path)
+    (line,), said = results(aligned, ["12 3"], tmp_path)
+    # a model that has learnt nothing looks everywhere alike
+    assert len([sentence for sentence in said if "looks at all words nearly alike (entropy 9" in sentence]) == 1
     text, links = line.split(" ||| ")
     assert all(link.split("-")[0] in "01" for link in links.split())
     rows, _ = results(replace(aligned, form="fairseq"), ["12 3", ""], tmp_path)
