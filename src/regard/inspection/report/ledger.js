@@ -16,7 +16,7 @@ views.ledger = (section, host) => {
     const elsewhere = name === "parameters" && shared.length > 0;
     return el("div", { class: "amount" }, value === 0 ? null : share(value, whole[name]),
       value === 0 && elsewhere ? null : el("span", { title: exactly(value) }, value === 0 ? "0" : shown(value)),
-      elsewhere ? el("small", { title: shared.map(counted).join(", ") }, ` shared with ${shared_with.join(", ")}`) : null);
+      elsewhere ? el("small", { title: shared.map(counted).join(", ") }, `${value === 0 ? "" : ", the rest "}shared with ${shared_with.join(", ")}`) : null);
   };
   const sentence = el("p", { class: "lead", "aria-live": "polite" });
   const tree = treeTable({

@@ -27,9 +27,10 @@ function treeTable({ rows, columns, label, open, onchoose }) {
 
   const lines = rows.map((row, i) => {
     const fold = el("button", { type: "button", class: "fold", tabindex: -1, "aria-label": "parts", onclick: (event) => { event.stopPropagation(); toggle(i); } });
-    const name = el("td", { class: "name" }, fold, el("span", {}, row.name),
-      row.name.startsWith(row.kind) ? null : el("small", {}, row.kind));
-    name.style.paddingInlineStart = `${row.depth * 1.05}rem`;
+    const steps = row.name.split(/(?<=\.)/).flatMap((step) => [step, el("wbr")]);  // a long name goes on below, at a dot
+    const name = el("td", { class: "name" }, fold, el("span", {}, ...steps),
+      ...(row.name.startsWith(row.kind) ? [] : [" ", el("small", {}, row.kind)]));
+    name.style.paddingInlineStart = `${row.depth * 1.05 + 1.1}rem`;
     return el("tr", { role: "row", "aria-level": row.depth + 1, "data-path": row.path, title: counted(row.path), onclick: () => choose(i), onfocus: () => choose(i) },
       name, ...columns.map((column) => el("td", { class: column.number ? "number" : "" }, column.cell(row))));
   });

@@ -24,7 +24,7 @@ function choiceCard(choices) {
 
 views.walk = (section, host) => {
   const detail = el("div", { class: "card detail", "aria-live": "polite" });
-  const milliseconds = (seconds) => `${Number((1000 * seconds).toPrecision(2))} ms`;
+  const milliseconds = (seconds) => `${Number((1000 * seconds).toPrecision(2))}\u00a0ms`;
   /** Tensors alike in a row are told once: 3 × [B=1, …]. */
   function axesOf(tensors) {
     const runs = [];
@@ -40,7 +40,7 @@ views.walk = (section, host) => {
   function tensorTable(title, tensors) {
     if (!tensors.length) return null;
     const bad = (tensor) => tensor.nan + tensor.inf;
-    return el("div", {}, el("h3", {}, title), el("table", { class: "facts-table" },
+    return el("div", {}, el("h3", {}, title), el("table", { class: "facts-table scroll" },
       el("tr", {}, ...["axes", "type", "mean", "std", "min", "max", "NaN/∞", "memory"].map((name) => el("th", {}, name))),
       ...tensors.map((tensor) => el("tr", {}, el("td", { class: "axes" }, `[${tensor.axes}]`), el("td", {}, tensor.dtype),
         ...["mean", "std", "low", "high"].map((name) => el("td", { class: "number" }, number(tensor[name]))),
@@ -64,7 +64,7 @@ views.walk = (section, host) => {
   }
   function gradientTable(gradients) {
     if (!gradients.length) return null;
-    return el("div", {}, el("h3", {}, "Gradients"), el("table", { class: "facts-table" },
+    return el("div", {}, el("h3", {}, "Gradients"), el("table", { class: "facts-table scroll" },
       el("tr", {}, ...["parameter", "norm", "rows without"].map((name) => el("th", {}, name))),
       ...gradients.map((g) => el("tr", {}, el("td", {}, counted(g.path)), el("td", { class: "number" }, number(g.norm)),
         el("td", { class: g.dead ? "number wrong" : "number" }, `${g.dead} of ${g.units}`)))));
