@@ -98,6 +98,8 @@ class Ledger:
 
     def shared_with(self, entry: Entry) -> list[str]:
         """Return the names of the parts that ``entry`` shares parameters with, and under which they are counted."""
+        if not entry.shared:
+            return []
         kinds = {one.path: one.kind for one in self.entries}
         own = _with_parents(entry.path)
         found = {}

@@ -246,7 +246,8 @@ def look_at_module(module: nn.Module, *, backward: bool = False, seed: int = 0) 
         if x.side(name).is_floating_point():
             x = x.put(name, x.side(name).to(dtype))
     tokens = {name: _shown(x.side(name)[0]) for name in adapter.sides}
-    sizes = {"B": 1} | {{"source": "S", "target": "T"}[name]: len(side) for name, side in tokens.items()}
+    letters = {"source": "S", "target": "T"}
+    sizes = {"B": 1} | {letters[name]: len(side) for name, side in tokens.items()}
     tokens.setdefault("source", tokens.get("target", []))
     tokens["read"] = tokens.setdefault("target", tokens["source"])
     maps = AttentionMaps(type(module).__name__)
