@@ -33,5 +33,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but erro
 def one_or_more_models(arguments: list[Path] | None, options: list[Path] | None) -> list[Path]:
     """Return the model folders, which may be given in either way but not in both."""
     if bool(arguments) == bool(options):
-        raise typer.BadParameter("name the model folder once, as the first word or with -m", param_hint="MODEL")
+        told = "as the first word or with -m, and not both" if arguments else "as the first word or with -m"
+        raise typer.BadParameter(f"name the model folder, {told}", param_hint="MODEL")
     return list(arguments or options or ())

@@ -12,7 +12,14 @@ _RECIPE = "the model's recipe"
 
 Nbest = Annotated[
     int | None,
-    typer.Option("--nbest", "-n", min=1, max=1000, help="List so many outputs a line.", show_default=False),
+    typer.Option(
+        "--nbest",
+        "-n",
+        min=1,
+        max=1000,
+        help="List so many outputs a line; a narrower beam is widened.",
+        show_default=False,
+    ),
 ]
 LengthPenalty = Annotated[
     float | None, typer.Option("--length-penalty", "--lenpen", help="Higher is longer.", show_default=_RECIPE)

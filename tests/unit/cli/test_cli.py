@@ -145,8 +145,8 @@ def test_what_a_reader_would_not_see_is_told(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["translate"], "name the model folder once"),
-        (["translate", "MODEL", "-m", "MODEL"], "name the model folder once"),
+        (["translate"], "name the model folder, as the first word or with -m$"),
+        (["translate", "MODEL", "-m", "MODEL"], "and not both"),
         (["translate", "nowhere"], "there is no model folder nowhere"),
         (["translate", "MODEL", "-i", "nowhere"], "nowhere: there is no such file"),
         (["translate", "MODEL", "-i", "FILE", "-o", "FILE"], "is the input as well"),

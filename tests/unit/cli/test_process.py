@@ -120,7 +120,7 @@ def test_an_answer_comes_while_the_input_waits(place: Path) -> None:
     assert running.returncode == 0
 
 
-TERMINATED = b"regard: ended by SIGTERM; what was finished until then is written\n"
+TERMINATED = b"regard: ended by SIGTERM; results that were finished are written\n"
 
 
 @pytest.mark.parametrize("output", [[], ["-o", "out"]])

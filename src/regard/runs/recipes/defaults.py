@@ -9,19 +9,21 @@ model.dropout        0.3 below 100,000 pairs, else 0.1
 tokenizer.joint      true, with ``model.tie = "all"``, if the tokenizer is sentencepiece on both sides
 max_tokens           t / 50, from 1,024 to 4,096 (of 256 the multiple below): small corpora need many updates
 updates              as many as 40 passes need below 100,000 pairs, 20 below 1,000,000, else 10; 500 to 100,000
-warmup               a tenth of these updates, from 50 to 4,000; with ``minutes``, at most 25 a minute, and at least 20
-validate_every       a twentieth of these updates, at least 50; save_every the same
+warmup               a tenth of the updates, from 50 to 4,000 and at most a third of them; with ``minutes``, at most 25
+                     a minute, and at least 20
+validate_every       a twentieth of the updates, at least 50; save_every the same
 learning_rate        2e-3 for ``tiny``, 1e-3 for ``small``, 7e-4 for ``base``, 5e-4 for ``big``
 ===================  ==================================================================================
 
-``updates`` is chosen only when ``epochs``, ``minutes`` and ``patience`` are left out as well. How many updates fit in
-a minute nobody knows beforehand; 25 is what a slow machine makes, and a run that goes on with more minutes keeps the
-warm-up that it began with. The vocabulary size is chosen by `regard.data.vocabulary_size`, when the tokenizer is
-trained.
+``updates`` is chosen only when ``epochs``, ``minutes`` and ``patience`` are left out as well; warm-up and validation
+follow those that were asked for, if any were. How many fit in a minute nobody knows beforehand; 25 is what a slow
+machine makes. A run that goes on for longer keeps the warm-up that it began with. The vocabulary size is chosen by
+`regard.data.vocabulary_size`, when the tokenizer is trained.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -70,7 +72,7 @@ def complete(tables: Tables, extent: Extent, *, warmup: int | None = None) -> tu
     Args:
         tables: the keys that somebody gave.
         extent: of the training text.
-        warmup: of the run that is gone on with, which is kept whatever the minutes now are.
+        warmup: of the run that is gone on with, which is kept however long it is to be now.
     """
     tables = {name: dict(table) for name, table in tables.items()}
     chosen: dict[str, Any] = {}
@@ -99,9 +101,11 @@ def complete(tables: Tables, extent: Extent, *, warmup: int | None = None) -> tu
     choose("training", "max_tokens", min(max(tokens // 50 // 256 * 256, 1024), 4096))
     passes = {"tiny": 40, "small": 20, "base": 10}[size]
     a_pass = tokens / (training["max_tokens"] * training.get("accumulate", 1))
-    updates = min(max(round(passes * a_pass / 100) * 100, 500), 100_000)
+    usual = min(max(round(passes * a_pass / 100) * 100, 500), 100_000)
     if LENGTHS.isdisjoint(training):
-        choose("training", "updates", updates)
+        choose("training", "updates", usual)
+    asked = [training.get("updates"), training.get("epochs") and math.ceil(training["epochs"] * a_pass)]
+    updates = min((number for number in asked if number), default=usual)
     choose("training", "warmup", warmup if warmup is not None else _warmup(updates, training.get("minutes")))
     choose("training", "validate_every", max(updates // 20, 50))
     choose("training", "save_every", training["validate_every"])
@@ -112,5 +116,5 @@ def complete(tables: Tables, extent: Extent, *, warmup: int | None = None) -> tu
 
 
 def _warmup(updates: int, minutes: float | None) -> int:
-    usual = min(max(updates // 10, 50), 4000)
+    usual = min(max(updates // 10, 50), 4000, max(updates // 3, 1))
     return usual if minutes is None else min(usual, max(round(_UPDATES_OF_WARMUP * minutes), 20))

@@ -235,7 +235,9 @@ def check_export(subject: Subject) -> Finding:
         with torch.no_grad(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             program = torch.export.export(wrapped, tensors(inputs), strict=False).module()
     except Exception as error:
-        raise NotExercised(f"torch.export refuses it: {one_line(error)}") from error
+        by_values = "DataDependent" in type(error).__name__
+        why = "it decides by the values of its inputs, which a graph cannot" if by_values else one_line(error)
+        raise NotExercised(f"torch.export refuses it: {why}") from error
     finally:
         logging.disable(logging.NOTSET)
     order = list(range(inputs.batch))[::-1]

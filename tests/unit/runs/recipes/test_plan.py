@@ -104,6 +104,17 @@ def test_a_short_run_warms_up_in_its_time_and_a_longer_one_goes_on_with_that() -
     assert complete({"training": {"minutes": 10}}, extent, warmup=50)[0]["training"]["warmup"] == 50
 
 
+@pytest.mark.parametrize(
+    ("length", "warmup", "validate_every"),
+    [({"updates": 61}, 20, 50), ({"updates": 2}, 1, 50), ({"epochs": 5}, 55, 50), ({"updates": 9000}, 900, 450)],
+)
+def test_warm_up_and_validation_follow_the_length_asked_for(
+    length: dict[str, int], warmup: int, validate_every: int
+) -> None:
+    tables, _ = complete({"training": {**length}}, Extent(29_000, 320_000, 1_900_000))
+    assert (tables["training"]["warmup"], tables["training"]["validate_every"]) == (warmup, validate_every)
+
+
 def test_large_corpora_get_a_large_one() -> None:
     tables, _ = complete({}, Extent(2_000_000, 50_000_000, 270_000_000))
     assert (tables["model"]["preset"], tables["model"]["dropout"]) == ("base", 0.1)
