@@ -447,6 +447,12 @@ def test_the_verb_writes_a_page(folder: str, tmp_path: Path, capsys: pytest.Capt
     assert [section["type"] for section in data["sections"]] == ["attention", "walk", "ledger", "beam"]
 
 
+def test_a_module_that_reads_one_side_has_that_sides_letter() -> None:
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    walk = look_at_module(nn.TransformerEncoder(layer, 2)).walk
+    assert walk.at("layers.0")[0].inputs[0].axes == "B=1, S=7, D=16"
+
+
 def test_the_page_opens_on_the_layer_that_alignments_are_taken_from() -> None:
     for layers, wanted in ((3, 1), (1, 0)):
         text, told = page(look_at_module(build(replace(small_model().spec, decoder_layers=layers))), None)
