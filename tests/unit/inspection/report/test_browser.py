@@ -129,9 +129,9 @@ def page(browser: Browser, report: Path) -> Iterator[Page]:
 def tied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a model with one table for all, one look, and one hypothesis."""
     torch.manual_seed(0)
-    spec = replace(regard.models.preset("tiny", source_vocab=23, target_vocab=23), tie="all")
+    spec = replace(regard.models.preset("tiny", source_vocab=5003, target_vocab=5003), tie="all")
     model = regard.models.build(spec).eval()
-    inputs = torch.randint(4, 23, (1, 11)), torch.randint(4, 23, (1, 7))
+    inputs = torch.randint(4, 23, (1, 113)), torch.randint(4, 23, (1, 101))
     sections = [
         AttentionSection([Example(["a", "b"], ["c"], {"cross": diagonal(1, 1, 1, 2)}, title="Look")]),
         WalkSection(trace(model, *inputs)),
@@ -287,7 +287,7 @@ def test_the_whole_walk_fits_a_window_of_1300_and_scrolls_in_a_narrow_one(browse
         page.set_viewport_size({"width": 1300, "height": 800})
         page.click("#tab-1")
         row = page.locator('#section-1 tr[data-path="decoder.layers.0.cross_attention.keys_values"]')
-        assert row.locator("td").nth(1).inner_text() == "→ 2 × [B=1, H=4, S=11, K=32]"
+        assert row.locator("td").nth(1).inner_text() == "→ 2 × [B=1, H=4, S=113, K=32]"
         assert "wall time of one run" in page.inner_text("#section-1 .keys-help")
         room = "box => box.clientWidth - box.scrollWidth"
         assert page.eval_on_selector("#section-1 .tall", room) == 0
@@ -301,7 +301,7 @@ def test_what_is_shared_says_so_in_its_row_and_memory_is_told_in_bytes(browser: 
     with shown_in(browser, tied) as page:
         page.click("#tab-2")
         assert page.locator("#section-2 thead").inner_text().split("\t")[1:3] == ["Parameters", "Memory"]
-        for path, told in (("target_embedding", ""), ("output", "23, the rest ")):
+        for path, told in (("target_embedding", ""), ("output", "5,003, the rest ")):
             cells = page.locator(f'#section-2 tr[data-path="{path}"] td')
             assert cells.nth(1).inner_text().strip() == f"{told}shared with source_embedding"
             assert cells.nth(1).locator("small").get_attribute("title") == "source_embedding.vectors.table.weight"

@@ -448,9 +448,8 @@ def test_the_verb_writes_a_page(folder: str, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_module_that_reads_one_side_has_that_sides_letter() -> None:
-    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-    walk = look_at_module(nn.TransformerEncoder(layer, 2)).walk
-    assert walk.at("layers.0")[0].inputs[0].axes == "B=1, S=7, D=16"
+    walk = look_at_module(_Reader()).walk
+    assert walk.at("out")[0].inputs[0].axes == "B=1, S=7, D=16"
 
 
 def test_the_page_opens_on_the_layer_that_alignments_are_taken_from() -> None:
@@ -535,6 +534,16 @@ def test_what_a_program_reads_has_no_number_that_json_lacks(look: Look) -> None:
     json.dumps(as_json(nan, None), allow_nan=False)
     assert "visits" in as_json(look, None)
     page(nan, None)
+
+
+class _Reader(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.out = nn.Linear(16, 5)
+
+    def forward(self, frames: torch.Tensor) -> torch.Tensor:
+        return self.out(self.layer(frames))
 
 
 class _Nan(nn.Module):
