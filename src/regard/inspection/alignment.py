@@ -15,7 +15,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-from regard.protocols import SPECIALS
 
 Link = tuple[int, int]
 """Source word, target word, both from 0."""
@@ -36,57 +35,56 @@ def aligning_layer(num_layers: int) -> int:
     return max(0, num_layers + ALIGNING_LAYER)
 
 
-def word_spans(pieces: Sequence[str]) -> list[list[int]]:
-    """Return the indices of the pieces of each word.
+def word_spans(spellings: Sequence[bytes]) -> list[list[int]]:
+    """Return the indices of the tokens of each word, words being what spaces part, whatever the tokens are.
 
-    ``▁`` starts a word (sentencepiece) and ``@@`` says that it goes on (subword-nmt); without either each piece is a
-    word. Special tokens belong to none.
+    Args:
+        spellings: What each token adds to the text, such as ``b" do"``; one that adds nothing, as an end mark, belongs
+            to no word, one that holds a space may belong to two.
     """
-    begins = any(piece.startswith("▁") for piece in pieces)
     spans: list[list[int]] = []
     inside = False
-    for i, piece in enumerate(pieces):
-        if piece in SPECIALS:
-            inside = False
-            continue
-        if inside and not (begins and piece.startswith("▁")):
-            spans[-1].append(i)
-        else:
-            spans.append([i])
-        inside = begins or piece.endswith("@@")
+    for index, spelled in enumerate(spellings):
+        for place, part in enumerate(spelled.split(b" ")):
+            inside = inside and place == 0
+            if part:
+                if not inside:
+                    spans.append([])
+                    inside = True
+                spans[-1].append(index)
     return spans
 
 
 def word_weights(
-    weights: Float[Tensor, "T S"], source: Sequence[str], target: Sequence[str]
+    weights: Float[Tensor, "T S"], source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
 ) -> Float[Tensor, "words_T words_S"]:
     """Return how much each target word looks at each source word.
 
     A look at any piece of a source word is a look at the word (sum); the pieces of a target word have one say each
     (mean).
 
+    Args:
+        weights: The map.
+        source: Which columns are each source word, see `word_spans`.
+        target: Which rows are each target word.
+
     Raises:
-        ShapeError: the map has not one row per target piece and one column per source piece.
+        ShapeError: The map has not so many rows or columns.
     """
-    if weights.shape != (len(target), len(source)):
-        raise ShapeError(
-            f"`weights` must be [{len(target)} target pieces, {len(source)} source pieces], "
-            f"but is {list(weights.shape)}"
-        )
-    return span_weights(weights, word_spans(source), word_spans(target))
-
-
-def span_weights(
-    weights: Float[Tensor, "T S"], source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
-) -> Float[Tensor, "words_T words_S"]:
-    """Return what ``word_weights`` does for words that are given by the indices of their pieces."""
-    rows = [weights[list(span)].mean(dim=0) for span in target]
-    columns = [torch.stack(rows, dim=0)[:, list(span)].sum(dim=1) for span in source] if rows else []
+    for side, words, size in (("target", target, weights.shape[0]), ("source", source, weights.shape[1])):
+        if (last := max((index for word in words for index in word), default=-1)) >= size:
+            raise ShapeError(f"the {side} words reach to piece {last + 1}, but `weights` is {list(weights.shape)}")
+    rows = [weights[list(word)].mean(dim=0) for word in target]
+    columns = [torch.stack(rows, dim=0)[:, list(word)].sum(dim=1) for word in source] if rows else []
     return torch.stack(columns, dim=1) if columns else weights.new_zeros(len(rows), 0)
 
 
 def align_words(
-    weights: Float[Tensor, "T S"], source: Sequence[str], target: Sequence[str], *, threshold: float | None = None
+    weights: Float[Tensor, "T S"],
+    source: Sequence[Sequence[int]],
+    target: Sequence[Sequence[int]],
+    *,
+    threshold: float | None = None,
 ) -> list[Link]:
     """Return the alignment that cross-attention draws between the words of a sentence and of its translation.
 
@@ -95,15 +93,14 @@ def align_words(
 
     Args:
         weights: Cross-attention of one layer and head, or a mean over some.
-        source: Source pieces, specials included where the map has columns for them.
-        target: Target pieces as they were written, likewise.
+        source: Which columns are each source word, see `word_spans`.
+        target: Which rows are each target word.
         threshold: Smallest share of a link, in (0, 1].
+
+    Raises:
+        ShapeError: As ``word_weights``.
     """
-    return link_words(word_weights(weights, source, target), threshold=threshold)
-
-
-def link_words(table: Float[Tensor, "words_T words_S"], *, threshold: float | None = None) -> list[Link]:
-    """Return the links of ``align_words`` from how much each target word looks at each source word."""
+    table = word_weights(weights, source, target)
     if table.numel() == 0:
         return []
     if threshold is None:
@@ -156,8 +153,8 @@ class HeadChoice:
 
 def rank_heads(
     maps: Sequence[Float[Tensor, "..."]],
-    sources: Sequence[Sequence[str]],
-    targets: Sequence[Sequence[str]],
+    sources: Sequence[Sequence[Sequence[int]]],
+    targets: Sequence[Sequence[Sequence[int]]],
     sure: Sequence[Collection[Link]],
     possible: Sequence[Collection[Link]] | None = None,
 ) -> list[HeadChoice]:
@@ -165,8 +162,8 @@ def rank_heads(
 
     Args:
         maps: Per sentence the cross-attention [N, H, T, S].
-        sources: Source pieces per sentence.
-        targets: Target pieces per sentence.
+        sources: Source words per sentence, see ``align_words``.
+        targets: Target words per sentence.
         sure: See ``alignment_error_rate``.
         possible: Likewise.
     """

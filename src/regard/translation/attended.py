@@ -13,11 +13,10 @@ from torch import Tensor
 
 from regard.data import TextTokenizer
 from regard.errors import InputError
-from regard.inspection.alignment import flatness, link_words, span_weights
+from regard.inspection.alignment import align_words, flatness, word_spans
 from regard.translation.result import Translation, one_line
 from regard.translation.source import Source
 from regard.translation.unknown import known_by, spelled_source, spelled_target
-from regard.translation.words import word_spans
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,10 @@ class Attended:
             one = replace(one, text=one_line(target_tokenizer.fill(one.ids, words)))
         if not self.align:
             return one
-        table = span_weights(
+        links = align_words(
             attention,
             word_spans(spelled_source(source_tokenizer, source)),
             word_spans(spelled_target(target_tokenizer, one.ids, filled=filled)),
+            threshold=self.threshold,
         )
-        links = tuple(link_words(table, threshold=self.threshold))
-        return replace(one, alignment=links, flatness=flatness(attention))
+        return replace(one, alignment=tuple(links), flatness=flatness(attention))

@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data import TextTokenizer
+from regard.inspection.alignment import word_spans
 from regard.protocols import UNK
 from regard.translation.source import Source
-from regard.translation.words import word_spans
 
 _UNKNOWN = "\ufffd".encode()
 """Stands for what an unknown token adds to a text."""

@@ -1,35 +1,15 @@
-"""Where are the words of a text? Which tokens make each, and does a phrase stand there as whole words?"""
+"""Where does a word begin and end, and does a phrase stand in a text as whole words?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from unicodedata import category
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\ua960-\ua97f\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
 """Scripts that put no space between words: Thai and Lao, Burmese, Khmer, Chinese and Japanese."""
-
-
-def word_spans(spellings: Sequence[bytes]) -> list[list[int]]:
-    """Return the indices of the tokens of each word, words being what spaces part.
-
-    Args:
-        spellings: what each token adds to the text; one that adds nothing belongs to no word, one that holds a space
-            may belong to two.
-    """
-    spans: list[list[int]] = []
-    inside = False
-    for index, spelled in enumerate(spellings):
-        for place, part in enumerate(spelled.split(b" ")):
-            inside = inside and place == 0
-            if part:
-                if not inside:
-                    spans.append([])
-                    inside = True
-                spans[-1].append(index)
-    return spans
 
 
 def joined(before: str, after: str) -> bool:

@@ -6,10 +6,10 @@ import torch
 
 from regard.data import train_exact, train_sentencepiece
 from regard.data.tokenizers.base import TextTokenizer
+from regard.inspection import word_spans
 from regard.protocols import UNK
 from regard.translation import Request, Source, read
 from regard.translation.unknown import known_by, spelled_source, surfaces
-from regard.translation.words import word_spans
 
 WORDS = train_exact("word", ["the dog runs fast"])
 LETTERS = train_exact("char", ["the dog"])

@@ -1,16 +1,10 @@
-"""Words of a text, and the tokens that make them."""
+"""Phrases as whole words of a text."""
 
 from __future__ import annotations
 
 import pytest
 
-from regard.translation.words import is_whole, occurrences, word_spans
-
-
-def test_spaces_part_words_wherever_they_stand_in_a_token() -> None:
-    assert word_spans([b" a", b"b", b"", b" ", b" ", b"c", b" d e"]) == [[0, 1], [5], [6], [6]]
-    assert word_spans([b"a", b"b ", b"c", b"\xc3", b"\xa9"]) == [[0, 1], [2, 3, 4]]
-    assert word_spans([]) == word_spans([b" ", b""]) == []
+from regard.translation.words import is_whole, occurrences
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,8 @@ def ranked_heads(
     names = [attention.address for attention in told[0][0]]
     ranking = rank_heads(
         [torch.stack([attention.weights for attention in cross]) for cross, _ in told],
-        [cross[0].columns for cross, _ in told],
-        [cross[0].rows for cross, _ in told],
+        [cross[0].column_words for cross, _ in told],
+        [cross[0].row_words for cross, _ in told],
         [wanted for _, wanted in told],
     )
     return [

@@ -75,4 +75,4 @@ def aligning_look(attentions: Sequence[Attention], pattern: str | None = None) -
 
 def alignment(look: Attention) -> str:
     """Return which source word became which target word, as ``0-0 1-2``."""
-    return to_pharaoh(align_words(look.weights[0], look.columns, look.rows))
+    return to_pharaoh(align_words(look.weights[0], look.column_words, look.row_words))

@@ -6,10 +6,10 @@ Axes: B batch, H heads, S source, T target, L queries or keys, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -17,7 +17,8 @@ from regard.errors import InputError
 from regard.inspection import AttentionMaps, Choice, Kind, Walk, choices, trace
 from regard.inspection.listeners import attach
 from regard.inspection.report import Example
-from regard.protocols import BOS, EOS, SPECIALS
+from regard.protocols import EOS
+from regard.runs.looking.pair import Spans, TextPair
 from regard.runs.looking.search_steps import Searched, search_with_steps
 from regard.training import evaluation_mode
 from regard.translation import Looking
@@ -35,6 +36,12 @@ _SIDES: Mapping[Kind, tuple[str, str]] = {
     "self": ("source", "source"),
 }
 
+_ADDRESSES: Mapping[Kind, str] = {
+    "encoder": "encoder.layer:{}.self",
+    "decoder": "decoder.layer:{}.self",
+    "cross": "decoder.layer:{}.cross",
+}
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -46,6 +53,8 @@ class Attention:
         weights: [H, Lq, Lk].
         rows: The Lq tokens that look.
         columns: The Lk tokens that are looked at.
+        row_words: Which rows are each word; of a module without text every row is one.
+        column_words: Which columns are each word.
     """
 
     address: str
@@ -53,6 +62,8 @@ class Attention:
     weights: Float[Tensor, "H Lq Lk"]
     rows: Sequence[str]
     columns: Sequence[str]
+    row_words: Spans
+    column_words: Spans
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,7 @@ def look_at_text(
         InputError: The sentence has no token or more than the model can read.
     """
     model, names = translator.model, translator.target_tokenizer.pieces
-    pair = _Pair.of(translator, text, tag)
+    pair = TextPair.of(translator, text, tag)
     searched = None
     with evaluation_mode(model):
         if translation is None:
@@ -141,7 +152,7 @@ def look_at_text(
         read=tokens["read"],
         walk=walk,
         maps=_by_kind(maps, tokens),
-        attentions=_attentions(maps, tokens),
+        attentions=_attentions(maps, tokens, pair.words()),
         choices=choices(walk.output[0], tokens["read"], pair.target_ids, names),
         searched=searched,
         loss="mean cross-entropy of the target tokens" if backward else "",
@@ -154,69 +165,12 @@ def attentions_of_pair(translator: Translator, text: str, translation: str) -> S
     Raises:
         InputError: One of the two has no token or more than the model can read.
     """
-    pair = _Pair.of(translator, text)
+    pair = TextPair.of(translator, text)
     pair.reads_text(translation)
     maps = AttentionMaps(type(translator.model).__name__)
     with torch.inference_mode(), evaluation_mode(translator.model), attach(translator.model, maps.hear):
         translator.model(pair.source, pair.target)
-    return _attentions(maps, pair.tokens())
-
-
-@dataclass
-class _Pair:
-    """A source and what the decoder reads and writes for it, as ids.
-
-    Attributes:
-        translator: Whose ids they are.
-        source_ids: Ended by EOS.
-        target_ids: What is written: ended by EOS, unless it was cut.
-    """
-
-    translator: Translator
-    source_ids: list[int]
-    target_ids: list[int] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, translator: Translator, text: str, tag: str = "") -> _Pair:
-        ids = translator.source_tokenizer.encode(text)
-        if not ids:
-            raise InputError("the sentence is empty: give the model something to read")
-        pair = cls(translator, [*([translator.source_tokenizer.tag_id(tag)] if tag else []), *ids, EOS])
-        pair._fits("the sentence", len(pair.source_ids) - 1)
-        return pair
-
-    def reads(self, ids: Sequence[int]) -> None:
-        if not ids:
-            raise InputError("the model writes nothing for this sentence; give --translation to look at one")
-        self.target_ids = list(ids)
-
-    def reads_text(self, translation: str) -> None:
-        ids = self.translator.target_tokenizer.encode(translation)
-        if not ids:
-            raise InputError("the translation is empty: give the model something to read")
-        self._fits("the translation", len(ids))
-        self.target_ids = [*ids, EOS]
-
-    def _fits(self, what: str, length: int) -> None:
-        longest = self.translator.model.spec.max_len - 1  # a mark takes a place on either side
-        if length > longest:
-            raise InputError(f"{what} has {length:,} tokens, and the model reads at most {longest:,}; shorten it")
-
-    @property
-    def source(self) -> Int[Tensor, "1 S"]:
-        return torch.tensor([self.source_ids], device=next(self.translator.model.parameters()).device)
-
-    @property
-    def target(self) -> Int[Tensor, "1 T"]:
-        return torch.tensor([[BOS, *self.target_ids[:-1]]], device=self.source.device)
-
-    def tokens(self) -> dict[str, list[str]]:
-        names = self.translator.target_tokenizer.pieces(self.target_ids)
-        return {
-            "source": self.translator.source_tokenizer.pieces(self.source_ids),
-            "target": names,
-            "read": [SPECIALS[BOS], *names[:-1]],
-        }
+    return _attentions(maps, pair.tokens(), pair.words())
 
 
 def look_at_module(module: nn.Module, *, backward: bool = False, seed: int = 0) -> Look:
@@ -275,7 +229,7 @@ def look_at_module(module: nn.Module, *, backward: bool = False, seed: int = 0) 
         read=tokens["read"],
         walk=walk,
         maps=_by_kind(maps, tokens),
-        attentions=_attentions(maps, tokens),
+        attentions=_attentions(maps, tokens, {}),
         choices=_next_tokens(walk.output, x.target_out, adapter.target, tokens["read"]),
         loss="mean square of the output" if backward else "",
     )
@@ -304,15 +258,25 @@ def _by_kind(maps: AttentionMaps, tokens: Mapping[str, Sequence[str]]) -> dict[K
     return found
 
 
-def _attentions(maps: AttentionMaps, tokens: Mapping[str, Sequence[str]]) -> list[Attention]:
+def _attentions(
+    maps: AttentionMaps, tokens: Mapping[str, Sequence[str]], words: Mapping[str, Spans]
+) -> list[Attention]:
     found = []
-    words = {"encoder": "encoder.layer:{}.self", "decoder": "decoder.layer:{}.self", "cross": "decoder.layer:{}.cross"}
     for kind, (rows, columns) in _SIDES.items():
         for number, path in enumerate(maps.names(kind), 1):
             weights = maps.stacked(path)[0]
-            names = [
-                side if len(side) == size else [str(i + 1) for i in range(size)]
-                for side, size in zip((tokens[rows], tokens[columns]), weights.shape[-2:], strict=True)
-            ]
-            found.append(Attention(words.get(kind, "layer:{}.self").format(number), path, weights, *names))
+            (row_names, row_words), (column_names, column_words) = (
+                _named(tokens[side], words.get(side), size)
+                for side, size in zip((rows, columns), weights.shape[-2:], strict=True)
+            )
+            address = _ADDRESSES.get(kind, "layer:{}.self").format(number)
+            found.append(Attention(address, path, weights, row_names, column_names, row_words, column_words))
     return found
+
+
+def _named(tokens: Sequence[str], words: Spans | None, size: int) -> tuple[Sequence[str], Spans]:
+    """Return a name for each of ``size`` places, and which of them are each word: every one, if nobody knows better."""
+    alone = [[place] for place in range(size)]
+    if len(tokens) != size:
+        return [str(place + 1) for place in range(size)], alone
+    return tokens, alone if words is None else words

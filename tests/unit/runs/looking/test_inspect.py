@@ -292,10 +292,10 @@ def test_a_regard_model_built_in_code_is_looked_at_as_any_other() -> None:
 # ---- without ---------------------------------------------------------------------------------------------------------
 
 
-def files(folder: Path) -> tuple[Path, Path]:
+def files(folder: Path, *, space: str = "") -> tuple[Path, Path]:
     source, target = folder / "test.src", folder / "test.tgt"
-    source.write_text("12\n345\n0\n" + "7" * 40 + "\n")
-    target.write_text("21\n543\n0\n7\n")
+    source.write_text("".join(f"{space.join(line)}\n" for line in ("12", "345", "0", "7" * 40)))
+    target.write_text("".join(f"{space.join(line)}\n" for line in ("21", "543", "0", "7")))
     return source, target
 
 
@@ -355,12 +355,12 @@ def test_what_a_pattern_fits() -> None:
 
 def test_pairs_of_files_are_aligned_line_by_line(translator: Translator, tmp_path: Path) -> None:
     said: list[str] = []
-    lines = list(aligned_lines(translator, *files(tmp_path), say=said.append))
+    lines = list(aligned_lines(translator, *files(tmp_path, space=" "), say=said.append))
     assert len(lines) == 4 and lines[3] == ""
-    assert said[0] == "line 4: the sentence has 40 tokens, and the model reads at most 28; shorten it; not aligned"
+    assert said[0] == "line 4: the sentence has 79 tokens, and the model reads at most 28; shorten it; not aligned"
     # a model that has learnt nothing looks everywhere alike, and that is said once
     assert len(said) == 2 and "looks at all words nearly alike (entropy 9" in said[1]
-    look = look_at_text(translator, "12", translation="21")
+    look = look_at_text(translator, "1 2", translation="2 1")
     assert lines[0] == alignment(aligning_look(look.attentions))
     assert re.fullmatch(r"\d-\d \d-\d", lines[0])
     with pytest.raises(InputError, match=r"encoder\.layer:1\.self is no cross-attention"):
@@ -378,10 +378,10 @@ def test_the_layer_that_aligns_is_the_last_but_one() -> None:
 
 
 def test_heads_are_ranked_by_links_that_people_made(translator: Translator, tmp_path: Path) -> None:
-    source, target = files(tmp_path)
-    heads = look_at_text(translator, "345", translation="543").attentions
+    source, target = files(tmp_path, space=" ")
+    heads = look_at_text(translator, "3 4 5", translation="5 4 3").attentions
     wanted = [alignment(aligning_look(look_at_text(translator, a, translation=b).attentions, "cross.head:2"))
-              for a, b in (("12", "21"), ("345", "543"), ("0", "0"))]  # fmt: skip
+              for a, b in (("1 2", "2 1"), ("3 4 5", "5 4 3"), ("0", "0"))]  # fmt: skip
     links = tmp_path / "links"
     links.write_text("".join(f"{line}\n" for line in [*wanted, ""]))
     said: list[str] = []
@@ -417,7 +417,7 @@ def test_the_verb_prints_what_is_asked_for(folder: str, tmp_path: Path, capsys: 
     out = capsys.readouterr().out
     assert "decoder.layer:1.cross.head:1" in out and "Gradients of the mean cross-entropy" in out
     assert "From logits" not in out
-    assert run(["inspect", folder, "12", "--translation", "21", "--alignments"]) == 0
+    assert run(["inspect", folder, "1 2", "--translation", "2 1", "--alignments"]) == 0
     assert re.fullmatch(r"\d-\d \d-\d\n", capsys.readouterr().out)
     words = ["inspect", folder, "12", "--json", "--ledger", "--value", "cross.head:1", "--alignments", "--backward"]
     assert run(words) == 0
