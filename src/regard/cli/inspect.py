@@ -135,9 +135,9 @@ def inspect(
             typer.echo(line)
         return
 
-    from regard.runs.looking.inspect import Wishes, inspect
+    from regard.runs.looking.inspect import InspectOptions, inspect
 
-    wishes = Wishes(
+    options = InspectOptions(
         ledger=ledger,
         sizes=sizes,
         value=tuple(value or ()),
@@ -149,5 +149,5 @@ def inspect(
         as_json=as_json,
         width=get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in environ else None,
     )
-    for line in inspect(subject, text, wishes, translation=translation, beam=beam, tag=tag, device=device, say=say):
+    for line in inspect(subject, text, options, translation=translation, beam=beam, tag=tag, device=device, say=say):
         typer.echo(line)

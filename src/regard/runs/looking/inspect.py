@@ -1,4 +1,4 @@
-"""What does `regard inspect` show? What is wished for, of what is looked at: as text, JSON or a page."""
+"""What does `regard inspect` show? What is asked for, of what is looked at: as text, JSON or a page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MORE = (
 
 
 @dataclass(frozen=True)
-class Wishes:
+class InspectOptions:
     """What shall be shown; the walk, if nothing is asked for.
 
     Attributes:
@@ -62,7 +62,7 @@ class Wishes:
 def inspect(
     subject: str,
     text: str | None,
-    wishes: Wishes,
+    options: InspectOptions,
     *,
     translation: str | None = None,
     beam: int | None = None,
@@ -70,12 +70,12 @@ def inspect(
     device: str = "auto",
     say: Say,
 ) -> Iterator[str]:
-    """Look into a model, and yield what was wished for, line by line.
+    """Look into a model, and yield what is asked for, line by line.
 
     Args:
         subject: A model or run folder; or ``package.module:name``, as for `regard.runs.looking.verify.verify`.
         text: A sentence for the model of a folder; a module gets an example that is drawn for it.
-        wishes: What to show.
+        options: What to show.
         translation: What the decoder reads; left out, what a search finds.
         beam: Of the search; left out, the model's own.
         tag: Put before the text.
@@ -85,57 +85,59 @@ def inspect(
     Raises:
         InputError: The subject, the text or a part cannot be used.
     """
-    refuse_output(wishes.html, [])
+    refuse_output(options.html, [])
     look: Look | None = None
     if is_code(subject):
         if text is not None or translation is not None:
             raise InputError(f"{subject} has no tokenizer and reads no text; it is shown an example drawn for it")
         model, _ = made(subject)
-        only_ledger = wishes.ledger and not (wishes.value or wishes.backward or wishes.alignments or wishes.html)
-        look = None if only_ledger else look_at_module(model, backward=wishes.backward)
+        only_ledger = options.ledger and not (options.value or options.backward or options.alignments or options.html)
+        look = None if only_ledger else look_at_module(model, backward=options.backward)
     else:
         translator = load(subject, best_device(device))
         model = translator.model
         if text is not None:
-            if wishes.html is not None:
+            if options.html is not None:
                 check_page_length(translator.source_tokenizer.encode(text))
-            look = look_at_text(translator, text, translation=translation, beam=beam, tag=tag, backward=wishes.backward)
-        elif not wishes.ledger:
+            look = look_at_text(
+                translator, text, translation=translation, beam=beam, tag=tag, backward=options.backward
+            )
+        elif not options.ledger:
             raise InputError(f'give a sentence to look at, as in: regard inspect {subject} "some text"; or --ledger')
-    if look is None and (wishes.value or wishes.backward or wishes.alignments):
+    if look is None and (options.value or options.backward or options.alignments):
         raise InputError(f'this needs a sentence to look at, as in: regard inspect {subject} "some text"')
     costs = None
-    if wishes.ledger or wishes.html is not None:
+    if options.ledger or options.html is not None:
         longest = model.spec.max_len if isinstance(model, Transformer) else 30
         lengths = (min(30, longest),) * 2 if look is None else (len(look.source), len(look.target))
-        costs = costs_of(model, wishes.sizes or (1, *lengths))
-    if wishes.html is not None:
+        costs = costs_of(model, options.sizes or (1, *lengths))
+    if options.html is not None:
         if look is not None and look.example() is None:
             say("no attention was heard in this module, so the page has no tab for it")
         report, told = page(look, costs)
-        write_result(wishes.html, report.encode())
-        say(f"{wishes.html}: {told}; open it in a browser")
-    if wishes.as_json:
-        found = as_json(look, costs, values=wishes.value, align_by=wishes.align_by, align=wishes.alignments)
+        write_result(options.html, report.encode())
+        say(f"{options.html}: {told}; open it in a browser")
+    if options.as_json:
+        found = as_json(look, costs, values=options.value, align_by=options.align_by, align=options.alignments)
         yield json.dumps(found, ensure_ascii=False, allow_nan=False)
         return
-    yield from _asked(look, costs, wishes, say)
+    yield from _asked(look, costs, options, say)
 
 
-def _asked(look: Look | None, costs: Costs | None, wishes: Wishes, say: Say) -> Iterator[str]:
+def _asked(look: Look | None, costs: Costs | None, options: InspectOptions, say: Say) -> Iterator[str]:
     if look is not None:
-        for pattern in wishes.value:
-            yield from value_lines(look, pattern, width=wishes.width)
-        if wishes.alignments:
-            aligning = aligning_look(look.attentions, wishes.align_by)
+        for pattern in options.value:
+            yield from value_lines(look, pattern, width=options.width)
+        if options.alignments:
+            aligning = aligning_look(look.attentions, options.align_by)
             yield alignment(aligning)
             if (sentence := doubt_of_flat(flatness(aligning.weights[0]))) is not None:
                 say(sentence)
-        if wishes.backward:
+        if options.backward:
             yield from gradient_lines(look)
-        asked = wishes.value or wishes.alignments or wishes.backward or wishes.ledger
-        if wishes.html is None and not asked:
-            yield from walk_lines(look, depth=99 if wishes.depth is None else wishes.depth, width=wishes.width)
+        asked = options.value or options.alignments or options.backward or options.ledger
+        if options.html is None and not asked:
+            yield from walk_lines(look, depth=99 if options.depth is None else options.depth, width=options.width)
             say(_MORE)
-    if wishes.ledger and costs is not None:
-        yield from cost_lines(costs, depth=2 if wishes.depth is None else wishes.depth)
+    if options.ledger and costs is not None:
+        yield from cost_lines(costs, depth=2 if options.depth is None else options.depth)
