@@ -95,21 +95,25 @@ class TestWhatItLearns:
 
     def test_influence_is_the_slope_times_the_value(self) -> None:
         X, y = levels(40, np.random.default_rng(0))
-        learned = quick(readout="attention").fit(X, y).classifier_
-        (found,) = explain(learned, X[:1])
-        scaled = learned.preparation.scaled(X[0])
+        estimator = quick(readout="attention").fit(X, y)
+        learned = estimator.classifier_
         model = copy.deepcopy(learned.model).double().eval()
-        answer = learned.classes.tolist().index(int(found.label))
+        both = explain(learned, X[:2])
+        assert [found.label for found in both] == ["0", "1"]
+        sure = estimator.predict_proba(X[:2]).max(axis=1)
+        assert [found.probability for found in both] == pytest.approx(sure.tolist())
 
-        def score(values: np.ndarray) -> float:
+        def score(values: np.ndarray, answer: int) -> float:
             return model(torch.from_numpy(values.T.copy())[None])[0, answer].item()
 
-        for place in [(0, 0), (1, 2)]:
-            step = np.zeros_like(scaled)
-            step[place] = 1e-5
-            slope = (score(scaled + step) - score(scaled - step)) / 2e-5
-            # the frames were rounded to float32 once, and the difference has an error of its own
-            assert found.influence[place] == pytest.approx(slope * scaled[place], rel=1e-4, abs=1e-6)
+        for answer, (x, found) in enumerate(zip(X, both, strict=False)):
+            scaled = learned.preparation.scaled(x)
+            for place in [(0, 0), (1, 2)]:
+                step = np.zeros_like(scaled)
+                step[place] = 1e-5
+                slope = (score(scaled + step, answer) - score(scaled - step, answer)) / 2e-5
+                # the frames were rounded to float32 once, and the difference has an error of its own
+                assert found.influence[place] == pytest.approx(slope * scaled[place], rel=1e-4, abs=1e-6)
 
     @pytest.mark.slow
     def test_three_tones(self) -> None:

@@ -35,7 +35,7 @@ def inherit_tables(tables: Tables, given: Recipe, folder: RunFolder) -> Tables:
     Args:
         tables: the keys that somebody gave.
         given: the same as a recipe.
-        folder: of the run; one that has begun from the same model folder has taken all over, and asks it no more.
+        folder: of the run; one that has begun has taken all over, and asks no other model folder.
 
     Raises:
         FolderError: there is no such folder.
@@ -44,8 +44,8 @@ def inherit_tables(tables: Tables, given: Recipe, folder: RunFolder) -> Tables:
     init = given.training.init
     if init is None:
         return tables
-    begun = to_tables(folder.read_recipe()) if folder.started else {}
-    if begun.get("training", {}).get("init") == init:
+    if folder.started:
+        begun = to_tables(folder.read_recipe())
         return {**tables, **{name: begun[name] | tables.get(name, {}) for name in ("model", "tokenizer")}}
     about = describe_bundle(init)
     model, tokenizer = dict(tables.get("model", {})), dict(tables.get("tokenizer", {}))

@@ -62,6 +62,9 @@ def test_a_run_that_has_begun_needs_the_older_model_no_more(place: Path, vocabul
         train(place / "recipe.toml", out=place / "new", quiet=True)
     with pytest.raises(FolderError, match="there is no model folder old"):
         train(place / "recipe.toml", out=place / "another", quiet=True)
+    (place / "recipe.toml").write_text(recipe)
+    with pytest.raises(FolderError, match=r"was started with another recipe: training\.init was old and is older"):
+        train(place / "recipe.toml", out=place / "new", init="older", quiet=True)
 
 
 def test_dropout_may_differ_and_little_else(place: Path) -> None:
