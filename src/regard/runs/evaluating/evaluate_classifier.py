@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def evaluate_classifier(
     found = _evaluation_set(recipe, signals, groups, Path(data or ""))
     assert found.labels is not None  # asked for
     where = str(signals or (options and options.test) or "the test set")
-    labels = class_numbers(found.labels, names, where)
+    labels = class_numbers(found.labels, _told_as(found.labels, options, names), where)
     with naming(where):
         probabilities = classifier.probabilities(found.cases)
     report = classification_report(labels, probabilities, names, groups=found.groups)
@@ -120,6 +121,12 @@ def _evaluation_set(
         return evaluation_set(recipe.data, folder, recipe.training.seed, groups)
     layout = recipe.data.layout if recipe else Layout()
     return read_signals(in_folder(Path(), str(signals)), layout.with_groups(groups))
+
+
+def _told_as(labels: Sequence[str], options: SignalData | None, names: list[str]) -> list[str]:
+    """Return what the classes are called in a file: a generator of signals numbers them from 0, nothing else does."""
+    numbers, told = [str(number) for number in range(len(names))], set(labels)
+    return numbers if options and options.generator and told <= set(numbers) and told.isdisjoint(names) else names
 
 
 def _ceiling(options: SignalData | None, found: SignalSet, labels: Any, names: list[str]) -> ClassificationReport:

@@ -104,14 +104,10 @@ def evaluation_set(options: SignalData, folder: Path, seed: int, groups: Sequenc
 def class_numbers(labels: Sequence[str], classes: Sequence[str], where: str) -> Indices:
     """Return the number of each label among the classes.
 
-    Labels that are numbers, where the classes have other names, are taken as the numbers of the classes, from 0.
-
     Raises:
         DataError: a label is none of them.
     """
     places = {name: number for number, name in enumerate(classes)}
-    if not places.keys() & set(labels):
-        places = {str(number): number for number in range(len(classes))}
     strange = sorted(set(labels) - places.keys())
     if strange:
         raise DataError(f"{where}: the label {strange[0]!r} is none of those learned: {', '.join(list(classes)[:20])}")

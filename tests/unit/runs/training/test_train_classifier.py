@@ -22,6 +22,7 @@ from regard.runs.recipes.signal_recipe import check_signals, complete, dump_sign
 from regard.runs.recipes.toml import write_toml
 from regard.runs.training.train_classifier import train_classifier
 from regard.signals.classifier import load_classifier
+from regard.signals.synthetic import Tones
 from regard.training.distributed import Ranks
 from regard.training.weights import from_bytes
 from unit.training.together import together
@@ -99,6 +100,27 @@ def test_groups_that_nobody_knows_are_refused(tmp_path: Path, capsys: pytest.Cap
     assert run(["train", str(tmp_path / "tones.toml"), "--out", str(tmp_path / "tones"), "--updates", "8", "-q"]) == 0
     assert run(["evaluate", str(tmp_path / "tones"), "--group", "snr"]) == 2
     assert "the generated signals have no group 'snr'" in capsys.readouterr().err
+
+
+def test_labels_that_are_none_of_those_learned_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers are no names of classes, but where a generator made the classes, which numbers them itself."""
+    path, model = recipe(tmp_path), str(tmp_path / "run")
+    assert run(["train", str(path), "--out", model, "--updates", "8", "--quiet"]) == 0
+    file = tmp_path / "numbers.npz"
+    np.savez(file, X=np.zeros((7, 2, 6)), y=np.arange(7) % 2, site=np.arange(7))
+    assert run(["evaluate", model, "--signals", str(file)]) == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert f"{file}: the label '0' is none of those learned: no, yes" in told.err
+    tables = {"data": {"kind": "signals", "cases": 64, "tones": {"frequencies": [5, 7, 11]}}, "model": MODEL, "training": TRAINING}
+    (tmp_path / "tones.toml").write_text(write_toml(tables))
+    assert run(["train", str(tmp_path / "tones.toml"), "--out", str(tmp_path / "tones"), "--updates", "8", "-q"]) == 0
+    drawn = Tones((5, 7, 11)).draw(30, np.random.default_rng(0))
+    np.savez(file, X=drawn.X, y=drawn.y)
+    assert run(["evaluate", str(tmp_path / "tones"), "--signals", str(file)]) == 0
+    np.savez(file, X=drawn.X, y=drawn.y + 10)
+    assert run(["evaluate", str(tmp_path / "tones"), "--signals", str(file)]) == 2
+    assert "the label '10' is none of those learned" in capsys.readouterr().err
 
 
 def test_averages_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
