@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Device, Threads
+from regard.cli.options import Device, Labels, Lengths, Threads, X
 from regard.plural import plural
 
 
 def classify(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.")],
     signals: Annotated[Path, typer.Argument(metavar="FILE", help="Signals: .npz, .npy, .csv or .ts.")],
+    x: X = None,
+    labels: Labels = None,
+    lengths: Lengths = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Print JSON lines with all probabilities.", show_default=False)
     ] = False,
@@ -25,7 +28,7 @@ def classify(
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
-    """Classify signals: one label a line, in the order of the file."""
+    """Classify signals: one label a line, in the order of the file. Labels in the file are left aside."""
     from regard.cli.machine import set_up
     from regard.device import best_device
     from regard.runs.evaluating.classify import answers, read_cases, write_explanations
@@ -36,7 +39,7 @@ def classify(
     refuse_output(explain, [signals])
     set_up(threads, device)
     classifier = load_classifier(model, best_device(device))
-    cases = read_cases(classifier, signals)
+    cases = read_cases(classifier, signals, {"x": x, "labels": labels, "lengths": lengths})
     with naming(signals):
         if explain is not None:
             count = write_explanations(classifier, cases, explain, first=first)

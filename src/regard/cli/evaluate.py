@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.options import Beam, Data, Device, ModelOptions, Quiet, Threads, one_or_more_models
+from regard.cli.options import Beam, Data, Device, Labels, Lengths, ModelOptions, Quiet, Threads, X, one_or_more_models
 from regard.cli.search import one_of
 
 
@@ -49,6 +49,9 @@ def evaluate(
     signals: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Labelled signals, for a classifier.", show_default=False)
     ] = None,
+    x: X = None,
+    labels: Labels = None,
+    lengths: Lengths = None,
     group: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Tell accuracies apart by it; may be repeated.", show_default=False),
@@ -89,8 +92,9 @@ def evaluate(
     of_text |= {"--beam": beam, "--several-answers": several_answers, "--lowercase": lowercase, "--output": output}
     of_text |= {"--bleu-tokenize": bleu_tokenize, "--intervals": intervals or None, "--worst": num_worst or None}
     of_text |= {"--min-bleu": min_bleu}
+    said = {"x": x, "labels": labels, "lengths": lengths}
     of_signals: dict[str, object] = {"--signals": signals, "--group": group, "--plots": plots}
-    of_signals |= {"--ceiling": ceiling or None}
+    of_signals |= {"--ceiling": ceiling or None, **{f"--{key}": name for key, name in said.items()}}
     classifies = is_classifier(given[0])
     for flag, value in (of_text if classifies else of_signals).items():
         if value is not None:
@@ -99,6 +103,8 @@ def evaluate(
     if classifies:
         if len(given) > 1:
             raise typer.BadParameter("classifiers are measured one at a time", param_hint="MODEL")
+        if signals is None and (stray := [key for key, name in said.items() if name is not None]):
+            raise typer.BadParameter("says how the file of --signals is laid out", param_hint=f"--{stray[0]}")
         if plots is not None:
             refuse_output_folder(plots)
         from regard.cli.machine import set_up
@@ -108,6 +114,7 @@ def evaluate(
         measured = evaluate_classifier(
             given[0],
             signals=signals,
+            said=said,
             groups=tuple(group or ()),
             data=data,
             ceiling=ceiling,

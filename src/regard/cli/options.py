@@ -23,6 +23,22 @@ Beam = Annotated[
     int | None,
     typer.Option("--beam", "-b", "--beam-size", min=1, max=1000, help="Beam width.", show_default="the model's recipe"),
 ]
+X = Annotated[
+    str | None,
+    typer.Option("--x", metavar="ARRAY", help="Signals of an .npz file.", show_default="the model's recipe"),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Labels: array of an .npz file, column of a .csv, file beside an .npy.",
+        show_default="the model's recipe",
+    ),
+]
+Lengths = Annotated[
+    str | None,
+    typer.Option(metavar="ARRAY", help="Lengths of cases of an .npz file.", show_default="the model's recipe"),
+]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")]
 Threads = Annotated[
     int | None, typer.Option(min=1, max=1024, help="Processor threads.", show_default="as many as there are cores")

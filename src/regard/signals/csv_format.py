@@ -12,8 +12,11 @@ The first row names the columns, unless it holds numbers: then it is a case like
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,19 +24,29 @@ from regard.errors import DataError, nearest
 from regard.plural import plural
 from regard.signals.cases import Array
 from regard.signals.labels import LABELS, NO_LABEL
+from regard.signals.numbers import as_number, is_number
+
+_NUMBERED = "names columns by numbers, it seems; name them by words, or leave the row out"
 
 
 def read_csv(
-    path: Path, lines: Iterable[str], *, labels: str | None, groups: Sequence[str], labelled: bool
+    path: Path,
+    lines: Iterable[str],
+    *,
+    labels: str | None,
+    groups: Sequence[str],
+    perhaps: Sequence[str] = (),
+    labelled: bool,
 ) -> tuple[list[Array], list[str] | None, dict[str, list[str]]]:
     """Return the cases of a table, [length] each, their labels, if it has any, and the groups of each column asked for.
 
     Args:
         path: for messages.
         lines: of the file.
-        labels: the column of the labels, by name or number from 1; None for one of `LABELS`, or else the last.
+        labels: the column of the labels, by name or number from 1; None for one of `LABELS`, or the last if no header.
         groups: columns to group by, in the same way.
-        labelled: labels and groups must be there; otherwise they are left aside where they are.
+        perhaps: further ones, which need not be there.
+        labelled: each case must have a label; otherwise labels are left aside where they are.
 
     Raises:
         DataError: with file and line: the table cannot be used.
@@ -43,38 +56,75 @@ def read_csv(
     if first is None:
         raise DataError(f"{path}: is empty")
     where, first = f"{path}:{reader.line_num}", [cell.strip() for cell in first]
-    has_header = _is_header(first, {labels, *groups})
-    if has_header and "" in first:
-        raise DataError(f"{where}: column {first.index('') + 1} has no name; name it, or leave it out")
+    has_header = _is_header(first, {labels, *groups, *perhaps})
+    _refuse_first(first, where, has_header=has_header)
     columns = {name: place for place, name in enumerate(first)} if has_header else {}
     label = _label_column(path, labels, columns, first, labelled=labelled)
-    places = {name: _column(path, name, columns, len(first)) for name in groups if labelled or name in columns}
+    places = {name: _column(path, name, columns, len(first)) for name in groups}
+    places |= {name: place for name in perhaps if (place := _place(name, columns, len(first))) is not None}
     values = [place for place in range(len(first)) if place != label and place not in places.values()]
-    if not has_header and (word := next((first[place] for place in values if not _is_number(first[place])), None)):
+    if not has_header and (word := next((first[place] for place in values if not is_number(first[place])), None)):
+        _refuse_separator(word, where)
         raise DataError(f"{where}: {word!r} is no number; a first row that names the columns holds no number at all")
     cases, of_cases = [], []
     of_groups: dict[str, list[str]] = {name: [] for name in places}
-    for row in reader if has_header else _again(first, reader):
-        where = f"{path}:{reader.line_num}"
+    for where, row in _filled(path, reader, [] if has_header else [first]):
         if len(row) != len(first):
             raise DataError(f"{where}: the row has {plural(len(row), 'column')}, but the first one has {len(first)}")
-        cases.append(_row([row[place].strip() for place in values], where))
-        of_cases.append("" if label is None else row[label].strip())
+        cases.append(_row([row[place] for place in values], where))
+        of_cases.append("" if label is None else row[label])
         if labelled and of_cases[-1] in NO_LABEL:
             raise DataError(f"{where}: the row has no label; give it one, or leave it out")
         for name, place in places.items():
-            of_groups[name].append(row[place].strip())
+            of_groups[name].append(row[place])
     if not cases:
         raise DataError(f"{path}: no row follows the header")
-    if not has_header and labelled and of_cases[0] in LABELS and of_cases.count(of_cases[0]) == 1:
-        raise DataError(f"{path}:1: names columns by numbers, it seems; name them by words, or leave the row out")
+    if not has_header and of_cases[0] in LABELS and of_cases.count(of_cases[0]) == 1:
+        raise DataError(f"{path}:1: {_NUMBERED}")
     return cases, None if label is None else of_cases, of_groups
+
+
+def _refuse_first(first: Sequence[str], where: str, *, has_header: bool) -> None:
+    """Refuse a first row that names columns, or seems to, in a way that cannot be meant."""
+    if not any(first):
+        raise DataError(f"{where}: the row is empty; the first one names the columns, or is a case")
+    if len(first) == 1:
+        _refuse_separator(first[0], where)
+    if has_header:
+        if "" in first:
+            raise DataError(f"{where}: column {first.index('') + 1} has no name; name it, or leave it out")
+        if (most := Counter(first).most_common(1)[0])[1] > 1:
+            raise DataError(f"{where}: column {most[0]!r} comes twice; names tell columns apart")
+    numbered = first[1:] if not first[0] else first
+    if len(numbered) > 2 and any(numbered == [str(start + n) for n in range(len(numbered))] for start in (0, 1)):
+        raise DataError(f"{where}: {_NUMBERED}")
+
+
+def _refuse_separator(cell: str, where: str) -> None:
+    for sign, name in ((";", "';'"), ("\t", "tabs")):
+        if sign in cell:
+            raise DataError(
+                f"{where}: columns are parted by {name}, it seems, but commas are expected, and points in numbers"
+            )
+
+
+def _filled(path: Path, reader: Any, first: list[list[str]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield where a row is, and its cells, stripped; rows at the end that hold nothing are left out."""
+    blank = ""
+    for row in chain(first, reader):
+        where, cells = f"{path}:{reader.line_num}", [cell.strip() for cell in row]
+        if not any(cells):
+            blank = blank or where
+        elif blank:
+            raise DataError(f"{blank}: the row is empty, but others follow; leave it out")
+        else:
+            yield where, cells
 
 
 def _is_header(first: Sequence[str], wanted: set[str | None]) -> bool:
     """Whether a first row names columns: it has words and no number, or one of the names that are wanted."""
-    words = {cell for cell in first if not _is_number(cell)}
-    numbers = any(cell and _is_number(cell) for cell in first)
+    words = {cell for cell in first if not is_number(cell)}
+    numbers = any(cell and is_number(cell) for cell in first)
     return bool(words) and (not numbers or not words.isdisjoint(wanted))
 
 
@@ -85,25 +135,29 @@ def _label_column(
 
     Where nobody asks for them, and no name tells, a column of words is one of labels, as it cannot be one of values.
     """
-    if name is not None and (labelled or name in columns):
+    if name is not None:
         return _column(path, name, columns, len(first))
     if (by_name := next((columns[known] for known in LABELS if known in columns), None)) is not None:
         return by_name
+    if labelled and columns:
+        *others, last = LABELS
+        raise DataError(f"{path}: no column is called {', '.join(others)} or {last}; say which it is with `labels`")
     if labelled:
         return len(first) - 1
-    if columns:
-        return None
-    place = int(name) - 1 if name is not None and name.isdecimal() and 1 <= int(name) <= len(first) else len(first) - 1
-    return None if _is_number(first[place]) else place
+    words = [place for place, cell in enumerate(first) if not is_number(cell)]
+    return words[0] if len(words) == 1 and not columns else None
 
 
 def _column(path: Path, name: str, columns: Mapping[str, int], width: int) -> int:
-    if name in columns:
-        return columns[name]
-    if name.isdecimal() and 1 <= int(name) <= width:
-        return int(name) - 1
+    if (place := _place(name, columns, width)) is not None:
+        return place
     known = nearest(name, columns) if columns else f", and no header; columns are numbered from 1 to {width}"
     raise DataError(f"{path}: has no column {name!r}{known}")
+
+
+def _place(name: str, columns: Mapping[str, int], width: int) -> int | None:
+    numbered = name.isdecimal() and len(name) < 10 and 1 <= int(name) <= width
+    return columns.get(name, int(name) - 1 if numbered else None)
 
 
 def _row(cells: list[str], where: str) -> Array:
@@ -112,19 +166,6 @@ def _row(cells: list[str], where: str) -> Array:
     if not cells:
         raise DataError(f"{where}: the row has no value")
     try:
-        return np.array([float(cell) if cell else float("nan") for cell in cells])
+        return np.array([as_number(cell) for cell in cells])
     except ValueError as error:
-        raise DataError(f"{where}: {str(error).partition(': ')[2]} is no number") from None
-
-
-def _again(first: list[str], rest: Iterable[list[str]]) -> Iterator[list[str]]:
-    yield first
-    yield from rest
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell or "nan")
-    except ValueError:
-        return False
-    return True
+        raise DataError(f"{where}: {error}") from None

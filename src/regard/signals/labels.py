@@ -8,7 +8,7 @@ from regard.signals.cases import Array
 LABELS = ("y", "label", "labels", "class", "target")
 """What an array or a column of labels is called, when nothing says so."""
 
-NO_LABEL = ("", "nan", "NaN")
+NO_LABEL = ("", "nan", "NaN", "NA", "N/A")
 """What other programs write where there is no label."""
 
 

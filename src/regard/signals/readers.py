@@ -33,6 +33,17 @@ _METHODS = {9: "deflate64", 12: "bzip2", 14: "lzma", 93: "zstd", 95: "xz", 98: "
 """Names of what other programs than numpy compress members of a zip file by."""
 
 
+_KEYS = {"npz": ("x", "labels", "lengths", "channels_last"), "npy": ("labels", "channels_last"), "csv": ("labels",)}
+"""What of a layout files of a format know, beside groups."""
+
+_MEANT = {
+    "x": "names the array of an .npz file that holds the signals",
+    "labels": "names an array of an .npz file, a column of a .csv file, or a file beside an .npy file",
+    "lengths": "names the array of an .npz file that says how long each case is",
+    "channels_last": "says how the arrays of .npz and .npy files lie",
+}
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where in a file things are.
@@ -45,6 +56,7 @@ class Layout:
         lengths: the array of an .npz file that holds the real length of each case, where they differ.
         groups: further arrays or columns with one value a case, to tell results apart by: the SNR, say.
         channels_last: arrays are [cases, length, channels] and not [cases, channels, length].
+        perhaps: groups that are taken where a file has them.
     """
 
     x: str = "X"
@@ -52,10 +64,22 @@ class Layout:
     lengths: str | None = None
     groups: tuple[str, ...] = ()
     channels_last: bool = False
+    perhaps: tuple[str, ...] = ()
 
     def with_groups(self, more: Sequence[str]) -> Layout:
         """Return a layout with further groups."""
         return replace(self, groups=tuple(dict.fromkeys([*self.groups, *more])))
+
+    def carried(self, path: str | Path, origin: str | Path) -> Layout:
+        """Return what holds for a file too, if this is how ``origin`` is laid out: what the format of the file knows.
+
+        The name of the labels holds for arrays and columns alike, but is not that of a file beside another.
+        """
+        here, there = _format(path), _format(origin)
+        kept = dict.fromkeys(_KEYS.get(here, ()))
+        if not {here, there} <= {"npz", "csv"} and here != there:
+            kept.pop("labels", None)
+        return Layout(groups=self.groups, perhaps=self.perhaps, **{key: getattr(self, key) for key in kept})
 
 
 @dataclass(frozen=True)
@@ -79,16 +103,20 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
     Args:
         path: its ending says what it is; .csv and .ts may be compressed (.gz).
         layout: where in it things are.
-        labelled: labels must be there; otherwise they are taken if the file names them.
+        labelled: each case must have a label; otherwise labels and groups are left aside where they are.
 
     Raises:
         DataError: the file cannot be read or used; with file and line where there are lines.
     """
     path, layout = Path(path), layout or Layout()
-    ending = path.name.removesuffix(".gz").rpartition(".")[2].lower()
+    if not labelled:
+        layout = replace(layout, groups=(), perhaps=(*layout.groups, *layout.perhaps))
     readers = {"npz": _read_npz, "npy": _read_npy, "csv": _read_csv, "ts": _read_ts}
-    if ending not in readers:
+    if (ending := _format(path)) not in readers:
         raise DataError(f"{path}: signals are read from .npz, .npy, .csv and .ts files, and this is none of them")
+    for key, meaning in _MEANT.items():
+        if key not in _KEYS.get(ending, ()) and getattr(layout, key) != getattr(Layout(), key):
+            raise DataError(f"{path}: `{key}` {meaning}; of a .{ending} file it says nothing, so leave it out")
     try:
         with naming(path):
             found = readers[ending](path, layout, labelled)
@@ -134,20 +162,21 @@ def _refuse_missing(path: Path, labels: Sequence[str] | None) -> None:
 
 
 def _read_npz(path: Path, layout: Layout, labelled: bool) -> SignalSet:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {name.removesuffix(".npy"): archive.getinfo(name) for name in archive.namelist()}
-    except zipfile.BadZipFile:
-        raise DataError(f"{path}: is not an .npz file") from None
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":  # how a zip file begins, though it be cut short
+            raise DataError(f"{path}: is not an .npz file")
+    with zipfile.ZipFile(path) as archive:
+        members = {name.removesuffix(".npy"): archive.getinfo(name) for name in archive.namelist()}
 
     def array(name: str) -> Array:
         if name not in members:
             raise DataError(f"{path}: holds no array {name!r}{nearest(name, members)}")
         return _npz_array(path, name, members[name])
 
-    labels = layout.labels or next((name for name in LABELS if name in members), None)
-    if not labelled and labels not in members:
-        labels = None
+    labels = layout.labels
+    if labels is None and labelled:
+        labels = next((name for name in LABELS if name in members), None)
+    there = [name for name in layout.perhaps if labelled and name in members]
     X = array(layout.x)
     if layout.lengths is None:
         cases = as_cases(X, channels_last=layout.channels_last)
@@ -157,7 +186,7 @@ def _read_npz(path: Path, layout: Layout, labelled: bool) -> SignalSet:
     return SignalSet(
         cases,
         None if labels is None else as_texts(array(labels)),
-        {name: as_texts(array(name)) for name in layout.groups if labelled or name in members},
+        {name: as_texts(array(name)) for name in (*layout.groups, *there)},
     )
 
 
@@ -206,7 +235,7 @@ def _data_offset(path: Path, member: zipfile.ZipInfo) -> int:
 
 
 def _read_npy(path: Path, layout: Layout, labelled: bool) -> SignalSet:
-    _refuse_groups(path, layout, labelled)
+    _refuse_groups(path, layout)
     try:
         X = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
@@ -226,18 +255,24 @@ def _read_npy(path: Path, layout: Layout, labelled: bool) -> SignalSet:
 
 
 def _read_ts(path: Path, layout: Layout, labelled: bool) -> SignalSet:
-    _refuse_groups(path, layout, labelled)
+    _refuse_groups(path, layout)
     cases, labels = read_ts(path, _lines(path))
     return SignalSet(Cases(cases), labels)
 
 
 def _read_csv(path: Path, layout: Layout, labelled: bool) -> SignalSet:
-    cases, labels, groups = read_csv(path, _lines(path), labels=layout.labels, groups=layout.groups, labelled=labelled)
+    cases, labels, groups = read_csv(
+        path, _lines(path), labels=layout.labels, groups=layout.groups, perhaps=layout.perhaps, labelled=labelled
+    )
     return SignalSet(as_cases(cases), labels, groups)
 
 
-def _refuse_groups(path: Path, layout: Layout, labelled: bool) -> None:
-    if labelled and layout.groups:
+def _format(path: str | Path) -> str:
+    return Path(path).name.removesuffix(".gz").rpartition(".")[2].lower()
+
+
+def _refuse_groups(path: Path, layout: Layout) -> None:
+    if layout.groups:
         raise DataError(f"{path}: has no column {layout.groups[0]!r} to group by; .npz and .csv files can have such")
 
 

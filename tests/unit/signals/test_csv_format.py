@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from regard.errors import DataError
@@ -44,6 +45,41 @@ class TestTables:
             found = self.read(tmp_path, text, layout=Layout(labels=labels), labelled=False)
             assert found.cases[0].tolist() == [[1, 2]]
 
+    def test_missing_values_and_rows_of_nothing_at_the_end(self, tmp_path: Path) -> None:
+        found = self.read(tmp_path, "t0,t1,t2,t3,y\n1,NA,,n/a,up\nNaN,2,N/A,4,down\n,,,,\n\n , ,,,\n")
+        assert [[repr(value) for value in case[0]] for case in (found.cases[0], found.cases[1])] == [
+            [repr(np.float64(1))] + [repr(np.float64("nan"))] * 3,
+            [repr(np.float64(value)) for value in ("nan", 2, "nan", 4)],
+        ]
+
+    def test_without_labels_where_none_are_asked_for(self, tmp_path: Path) -> None:
+        found = self.read(tmp_path, "t0,t1,t2\n1,2,3\n", labelled=False)
+        assert (found.labels, found.cases[0].tolist()) == (None, [[1, 2, 3]])
+        found = self.read(tmp_path, "7,1,2\n", layout=Layout(labels="1"), labelled=False)
+        assert found.cases[0].tolist() == [[1, 2]]
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("0,1,2\n5,6,7\n", "a.csv:1: names columns by numbers"),
+            (",0,1,2\n0,5,6,7\n", "a.csv:1: names columns by numbers"),
+            ("1,2,3,4\n5,6,7,1\n", "a.csv:1: names columns by numbers"),
+            ("0,1,label\n5,6,a\n", "a.csv:1: names columns by numbers"),
+            ("t0;t1;label\n0,5;0,7;up\n", "a.csv:1: columns are parted by ';', it seems, but commas are expected"),
+            ("0,5;0,7;up\n", "a.csv:1: columns are parted by ';'"),
+            ("0.5\t0.7\tup\n", "a.csv:1: columns are parted by tabs"),
+            ("t0,season,season\n1,2,up\n", "a.csv:1: column 'season' comes twice"),
+            ("\n1,2,a\n", "a.csv:1: the row is empty"),
+            ("1,2,a\n,,\n3,4,a\n", "a.csv:2: the row is empty, but others follow"),
+            ("1,1_000,a\n", "a.csv:1: '1_000' is no number"),
+            ("1,2,a\n1,1_000,a\n", "a.csv:2: '1_000' is no number"),
+        ],
+    )
+    @pytest.mark.parametrize("labelled", [True, False])
+    def test_refused_with_labels_and_without(self, tmp_path: Path, text: str, words: str, labelled: bool) -> None:
+        with pytest.raises(DataError, match=words):
+            self.read(tmp_path, text, labelled=labelled)
+
     @pytest.mark.parametrize(
         ("text", "options", "words"),
         [
@@ -59,6 +95,12 @@ class TestTables:
             (",t0,y\n0,1,a\n", {}, "a.csv:1: column 1 has no name"),
             ("t0,y\n1,a\n2,\n", {}, "a.csv:3: the row has no label"),
             ("1,a\n2,nan\n", {}, "a.csv:2: the row has no label"),
+            ("1,a\n2,NA\n", {}, "a.csv:2: the row has no label"),
+            (
+                "t0,t1,t2\n1,2,3\n",
+                {},
+                "a.csv: no column is called y, label, labels, class or target; say which it is with `labels`",
+            ),
         ],
     )
     def test_refused(self, tmp_path: Path, text: str, options: dict[str, Any], words: str) -> None:

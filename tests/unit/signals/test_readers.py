@@ -74,6 +74,11 @@ class TestArchive:
         np.testing.assert_array_equal(found.cases[0], [[1, 2, 3], [4, 5, np.nan]])
         assert found.cases.lengths.tolist() == [3, 1]
 
+    def test_what_a_header_leaves_open(self, tmp_path: Path) -> None:
+        for said in ("@equalLength false\n@seriesLength 2\n", "@seriesLength 0\n", "@missing true\n"):
+            (tmp_path / "a.ts").write_text(said + HEADER + "1,?:3,4:a\n1:2:b\n")
+            assert read_signals(tmp_path / "a.ts").cases.lengths.tolist() == [2, 1]
+
     @pytest.mark.parametrize(
         ("text", "words"),
         [
@@ -82,6 +87,28 @@ class TestArchive:
             ("@classLabel\n", r"a\.ts:1: @classLabel must be followed by true or false"),
             ("@classLabel true\n", r"a\.ts:1: @classLabel true must be followed by the classes"),
             ("@dimensions two\n", r"a\.ts:1: @dimensions must be followed by the number"),
+            ("@dimensions 1000000000000\n", r"a\.ts:1: 1000000000000 is too large for @dimensions"),
+            ("@seriesLength 1000000000000\n", r"a\.ts:1: 1000000000000 is too large for @seriesLength"),
+            ("@seriesLength -5\n", r"a\.ts:1: @seriesLength must be followed by the number of values"),
+            (
+                "@seriesLength 3\n" + HEADER + "1,2,3:4,5,6:a\n1,2:3,4:a\n",
+                r"a\.ts:10: the case is 2 values long, but @",
+            ),
+            (
+                "@equalLength true\n" + HEADER + "1,2:3,4:a\n1:2:a\n",
+                r":10: the case is 1 value long, the first one 2, but",
+            ),
+            (
+                "@missing false\n" + HEADER + "1:2:a\n1:?:a\n",
+                r":10: the case has a missing value, but @missing says fa",
+            ),
+            ("@univariate true\n@data\n1:2\n", r"a\.ts:3: the case has 2 channels, but @univariate says true"),
+            (HEADER + "1:2:a\n0.367,1:5,7\n", r"a\.ts:9: the case has no label; it must end with ':'"),
+            (HEADER + "1:2\n", r"a\.ts:8: the case has no label"),
+            (HEADER + "1:2:\n", r"a\.ts:8: the case has no label"),
+            ("@classLabel true 1 2\n@data\n1,2,3\n", r"a\.ts:3: the case has no label"),
+            (HEADER + "1,:2,3:a\n", r"a\.ts:8: a value is empty"),
+            (HEADER + "1_0:2:a\n", r"a\.ts:8: '1_0' is no number"),
             ("@timeStamps true\n", r"a\.ts:1: values with time stamps"),
             ("@targetLabel true\n", r"a\.ts:1: this is a file for regression"),
             ("@classLabel true a b\n", r"a\.ts: no line says @data"),
@@ -120,7 +147,7 @@ def test_arrays_that_are_refused(tmp_path: Path, arrays: dict[str, Any], layout:
 
 
 def test_files_that_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.npz").write_bytes(b"PK")
+    (tmp_path / "a.npz").write_bytes(b"1,2,a")
     with pytest.raises(DataError, match=r"is not an \.npz file"):
         read_signals(tmp_path / "a.npz")
     with pytest.raises(DataError, match="cannot be read"):
@@ -138,9 +165,11 @@ def test_damaged_files_are_told_in_words(tmp_path: Path) -> None:
     damaged = bytearray(packed.read_bytes())
     damaged[200] ^= 0xFF
     files["flipped.npz"] = bytes(damaged)
+    files["short.npz"], files["shorter.npz"] = packed.read_bytes()[:-7], b"PK"
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=name):
+        words = ": is damaged, or cut short" if name.endswith("npz") else ""
+        with pytest.raises(DataError, match=name + words):
             read_signals(tmp_path / name, labelled=False)
 
 
@@ -206,8 +235,46 @@ class TestMembers:
             assert read_signals(tmp_path / "a.npz", labelled=False).cases.channels == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "words"),
+    [
+        ("a.csv", "lengths", "`lengths` names the array of an .npz file that says how long each case is; of a .csv"),
+        ("a.npy", "lengths", "`lengths` names"),
+        ("a.npy", "x", "`x` names the array of an .npz file that holds the signals; of a .npy file it says nothing"),
+        ("a.csv.gz", "channels_last", "`channels_last` says how the arrays of .npz and .npy files lie; of a .csv file"),
+        ("a.ts", "labels", "`labels` names an array of an .npz file, a column of a .csv file, or a file beside"),
+    ],
+)
+def test_what_a_format_has_not_is_refused(tmp_path: Path, name: str, key: str, words: str) -> None:
+    with pytest.raises(DataError, match=re.escape(f"{name}: {words}")):
+        read_signals(tmp_path / name, Layout(**{key: True if key == "channels_last" else "n"}))
+
+
+def test_a_layout_is_carried_over_as_far_as_the_format_knows_it() -> None:
+    layout = Layout("signals", "season", "n", ("site",), channels_last=True)
+    carried = {name: layout.carried(f"b.{name}", "a.npz") for name in ("npz", "npy", "csv.gz", "ts")}
+    assert carried == {
+        "npz": layout,
+        "npy": Layout(groups=("site",), channels_last=True),
+        "csv.gz": Layout(labels="season", groups=("site",)),
+        "ts": Layout(groups=("site",)),
+    }
+    assert Layout(labels="labels.txt").carried("b.csv", "a.npy") == Layout()
+    assert Layout(labels="labels.txt").carried("b.npy", "a.npy") == Layout(labels="labels.txt")
+
+
 def test_groups_are_refused_where_there_are_none(tmp_path: Path) -> None:
     (tmp_path / "a.ts").write_text(HEADER + "1:2:a\n")
     with pytest.raises(DataError, match="no column 'site' to group by"):
         read_signals(tmp_path / "a.ts", Layout(groups=("site",)))
-    assert read_signals(tmp_path / "a.ts", Layout(groups=("site",)), labelled=False).labels == ["a"]
+    for layout, labelled in ((Layout(groups=("site",)), False), (Layout(perhaps=("site",)), True)):
+        assert read_signals(tmp_path / "a.ts", layout, labelled=labelled).labels == ["a"]
+
+
+def test_groups_that_need_not_be_there(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=[1, 2, 3], site=[5, 7, 11])
+    (tmp_path / "a.csv").write_text("t0,site,y\n1,5,a\n")
+    layout = Layout(perhaps=("site", "snr"))
+    assert read_signals(tmp_path / "a.npz", layout).groups == {"site": ["5", "7", "11"]}
+    found = read_signals(tmp_path / "a.csv", layout)
+    assert (found.groups, found.cases[0].tolist()) == ({"site": ["5"]}, [[1]])

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from regard.inspection.report import SignalSection, SignalView, render_page
-from regard.runs.evaluating.evaluate_classifier import recipe_of
+from regard.runs.evaluating.evaluate_classifier import layout_of, recipe_of
 from regard.runs.translating.output import write_result
 from regard.signals.cases import Cases
 from regard.signals.classifier import SignalClassifier
 from regard.signals.explanation import Explanation, explain
-from regard.signals.readers import Layout, read_signals
+from regard.signals.readers import read_signals
 
 _PART = 1024
 """Cases classified before their answers are told: what is mapped need not fit in memory."""
@@ -25,14 +26,23 @@ _NOTE = (
 )
 
 
-def read_cases(classifier: SignalClassifier, path: str | Path) -> Cases:
-    """Return the cases of a file, laid out as the classifier's recipe says; labels are left aside.
+def read_cases(classifier: SignalClassifier, path: str | Path, said: Mapping[str, str | None] | None = None) -> Cases:
+    """Return the cases of a file; labels are left aside, and need not be there.
+
+    Args:
+        classifier: what the cases are for.
+        path: the file.
+        said: how it is laid out, as for `layout_of`.
 
     Raises:
         DataError: the file cannot be used.
     """
-    recipe = recipe_of(classifier)
-    return read_signals(path, recipe.data.layout if recipe else Layout(), labelled=False).cases
+    layout = layout_of(recipe_of(classifier), path, said)
+    if not (said or {}).get("labels") and layout.labels is not None:
+        # a name tells a column of labels; a number may be that of a value, where there are no labels
+        perhaps = () if layout.labels.isdecimal() else (layout.labels,)
+        layout = replace(layout, labels=None, perhaps=(*layout.perhaps, *perhaps))
+    return read_signals(path, layout, labelled=False).cases
 
 
 def answers(classifier: SignalClassifier, cases: Cases, *, jsonl: bool = False) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from regard.device import best_device
 from regard.errors import RecipeError
 from regard.evaluation import ClassificationReport, classification_report
 from regard.inspection import figures
-from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe, check_signals
 from regard.runs.training.prepare_signals import class_numbers, evaluation_set
 from regard.runs.translating.output import refuse_output_folder, write_result
@@ -48,6 +47,7 @@ def evaluate_classifier(
     model: str | Path | SignalClassifier,
     *,
     signals: str | Path | None = None,
+    said: Mapping[str, str | None] | None = None,
     groups: tuple[str, ...] = (),
     data: str | Path | None = None,
     ceiling: bool = False,
@@ -58,8 +58,10 @@ def evaluate_classifier(
 
     Args:
         model: a model folder, a run folder, or a classifier.
-        signals: a file of labelled signals, laid out as the model's recipe says; left out, the test set of the recipe.
-        groups: further arrays or columns by which to tell accuracies apart, beside those of the recipe.
+        signals: a file of labelled signals; left out, the test set of the recipe.
+        said: how that file is laid out, as for `layout_of`.
+        groups: further arrays or columns by which to tell accuracies apart, beside those of the recipe, which a file
+            need not have.
         data: the folder where relative paths of the recipe start; left out, the current one.
         ceiling: measure the maximum-likelihood classifier of the recipe's generator as well.
         plots: a folder for pictures: the confusion matrix, calibration, and accuracy by each group.
@@ -74,7 +76,7 @@ def evaluate_classifier(
     recipe = recipe_of(classifier)
     options = recipe.data if recipe else None
     names = [str(label) for label in classifier.classes]
-    found = _evaluation_set(recipe, signals, groups, Path(data or ""))
+    found = _evaluation_set(recipe, signals, said, groups, Path(data or ""))
     assert found.labels is not None  # asked for
     where = str(signals or (options and options.test) or "the test set")
     labels = class_numbers(found.labels, _told_as(found.labels, options, names), where)
@@ -91,6 +93,20 @@ def recipe_of(classifier: SignalClassifier) -> SignalRecipe | None:
     """Return the recipe that made a classifier; None for one that the estimator fitted."""
     tables = classifier.recipe.get("recipe")
     return None if tables is None else check_signals(tables, "the recipe of the model")
+
+
+def layout_of(recipe: SignalRecipe | None, signals: str | Path, said: Mapping[str, str | None] | None) -> Layout:
+    """Return where things are in a file that a model meets.
+
+    Args:
+        recipe: of the model; what it says holds as far as the format of the file knows it, groups where the file has
+            them.
+        signals: the file.
+        said: ``x``, ``labels`` and ``lengths``, which win over the recipe; None says nothing.
+    """
+    layout = recipe.data.layout_of(str(signals)) if recipe else Layout()
+    given: dict[str, Any] = {key: name for key, name in (said or {}).items() if name is not None}
+    return replace(layout, groups=(), perhaps=layout.groups, **given)
 
 
 def draw(report: ClassificationReport, folder: Path, ceiling: ClassificationReport | None = None) -> None:
@@ -113,14 +129,17 @@ def draw(report: ClassificationReport, folder: Path, ceiling: ClassificationRepo
 
 
 def _evaluation_set(
-    recipe: SignalRecipe | None, signals: str | Path | None, groups: tuple[str, ...], folder: Path
+    recipe: SignalRecipe | None,
+    signals: str | Path | None,
+    said: Mapping[str, str | None] | None,
+    groups: tuple[str, ...],
+    folder: Path,
 ) -> SignalSet:
-    if signals is None:
-        if recipe is None:
-            raise RecipeError("the model has no recipe that names a test set; give a file of signals")
-        return evaluation_set(recipe.data, folder, recipe.training.seed, groups)
-    layout = recipe.data.layout if recipe else Layout()
-    return read_signals(in_folder(Path(), str(signals)), layout.with_groups(groups))
+    if signals is not None:
+        return read_signals(signals, layout_of(recipe, signals, said).with_groups(groups))
+    if recipe is None:
+        raise RecipeError("the model has no recipe that names a test set; give a file of signals")
+    return evaluation_set(recipe.data, folder, recipe.training.seed, groups)
 
 
 def _told_as(labels: Sequence[str], options: SignalData | None, names: list[str]) -> list[str]:

@@ -106,6 +106,10 @@ class SignalData:
         """Where in a file things are."""
         return Layout(self.x, self.labels, self.lengths, self.groups, self.channels_last)
 
+    def layout_of(self, path: str) -> Layout:
+        """Return where things are in a file that need not be of the format of ``train``."""
+        return self.layout.carried(path, self.train or self.test or path)
+
 
 @dataclass(frozen=True)
 class ClassifierChoice:

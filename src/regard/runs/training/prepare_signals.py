@@ -89,7 +89,7 @@ def evaluation_set(options: SignalData, folder: Path, seed: int, groups: Sequenc
         RecipeError: it names none, or what it generates has no such group.
     """
     if options.test is not None:
-        return read_signals(in_folder(folder, options.test), options.layout.with_groups(groups))
+        return read_signals(in_folder(folder, options.test), options.layout_of(options.test).with_groups(groups))
     if options.generator is None:
         raise RecipeError("the recipe names no test file; give one, or data.test")
     drawn = options.generator.draw(options.test_cases, np.random.default_rng((seed, _TEST_SEED)))
@@ -129,7 +129,7 @@ def _from_files(recipe: SignalRecipe, read: SignalSet, folder: Path, say: Say, r
     train = np.arange(len(labels))
     valid_cases, valid_labels, valid = read.cases, labels, None
     if options.valid is not None:
-        other = read_signals(in_folder(folder, options.valid), options.layout)
+        other = read_signals(in_folder(folder, options.valid), options.layout_of(options.valid))
         assert other.labels is not None  # asked for
         valid_cases, valid_labels = other.cases, class_numbers(other.labels, classes, options.valid)
         valid = np.arange(len(valid_labels))

@@ -112,7 +112,11 @@ def test_labels_that_are_none_of_those_learned_are_refused(tmp_path: Path, capsy
     told = capsys.readouterr()
     assert not told.out
     assert f"{file}: the label '0' is none of those learned: no, yes" in told.err
-    tables = {"data": {"kind": "signals", "cases": 64, "tones": {"frequencies": [5, 7, 11]}}, "model": MODEL, "training": TRAINING}
+    tables = {
+        "data": {"kind": "signals", "cases": 64, "tones": {"frequencies": [5, 7, 11]}},
+        "model": MODEL,
+        "training": TRAINING,
+    }
     (tmp_path / "tones.toml").write_text(write_toml(tables))
     assert run(["train", str(tmp_path / "tones.toml"), "--out", str(tmp_path / "tones"), "--updates", "8", "-q"]) == 0
     drawn = Tones((5, 7, 11)).draw(30, np.random.default_rng(0))
@@ -121,6 +125,60 @@ def test_labels_that_are_none_of_those_learned_are_refused(tmp_path: Path, capsy
     np.savez(file, X=drawn.X, y=drawn.y + 10)
     assert run(["evaluate", str(tmp_path / "tones"), "--signals", str(file)]) == 2
     assert "the label '10' is none of those learned" in capsys.readouterr().err
+
+
+def test_files_that_are_laid_out_otherwise_than_that_of_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, model = recipe(tmp_path, labels="season", x="signal", lengths="n"), str(tmp_path / "run")
+    for name in ("train", "test"):
+        with np.load(tmp_path / f"{name}.npz") as stored:
+            X, y, site = (stored[key][:, :1] if key == "X" else stored[key] for key in ("X", "y", "site"))
+        np.savez(tmp_path / f"{name}.npz", signal=X, season=y, site=site, n=np.full(len(y), 6))
+    assert run(["train", str(path), "--out", model, "--quiet"]) == 0
+    assert run(["classify", model, str(tmp_path / "test.npz")]) == 0
+    right = capsys.readouterr().out
+    assert right == "no\nyes\n" * 15
+
+    rows = [",".join(map(str, case[0])) for case in X]
+    head = ",".join(f"t{n}" for n in range(6))
+    files = {
+        "other.npz": ("--labels", "kind", "--x", "X", "--lengths", "long"),
+        "named.csv": ("--labels", "kind"),
+        "numbered.csv": ("--labels", "7"),
+        "usual.csv": ("--labels", "label"),
+        "season.csv": (),
+        "plain.npy": ("--labels", "names.txt"),
+        "archive.ts": (),
+    }
+    np.savez(tmp_path / "other.npz", X=X, kind=y, long=np.full(len(y), 6))
+    for name, column in (("named", "kind"), ("numbered", "of"), ("usual", "label"), ("season", "season")):
+        lines = [f"{head},{column}", *(f"{row},{label}" for row, label in zip(rows, y, strict=True))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
+    np.save(tmp_path / "plain.npy", X)
+    (tmp_path / "names.txt").write_text("\n".join(y))
+    lines = ["@classLabel true no yes", "@data", *(f"{row}:{label}" for row, label in zip(rows, y, strict=True))]
+    (tmp_path / "archive.ts").write_text("\n".join(lines))
+    for name, flags in files.items():
+        assert run(["classify", model, str(tmp_path / name), *flags]) == 0, name
+        assert capsys.readouterr().out == right, name
+        assert run(["evaluate", model, "--signals", str(tmp_path / name), *flags]) == 0, name
+        assert "accuracy 100.00" in capsys.readouterr().out, name
+
+    np.savez(tmp_path / "bare.npz", signal=X, n=np.full(len(y), 6))
+    (tmp_path / "bare.csv").write_text("\n".join([head, *rows]))
+    for name in ("bare.npz", "bare.csv", "plain.npy"):  # no labels
+        assert run(["classify", model, str(tmp_path / name)]) == 0, name
+        assert capsys.readouterr().out == right, name
+    wrong = {
+        ("classify", model, str(tmp_path / "named.csv"), "--labels", "kid"): "no column 'kid'; did you mean 'kind'?",
+        ("classify", model, str(tmp_path / "named.csv"), "--lengths", "n"): "`lengths` names the array of an .npz file",
+        ("evaluate", model, "--signals", str(tmp_path / "plain.npy")): "holds no labels; say where they are",
+        ("evaluate", model, "--labels", "kind"): "says how the file of --signals is laid out",
+    }
+    for words, told in wrong.items():
+        assert run(list(words)) == 2, words
+        assert told in " ".join(capsys.readouterr().err.split()), words
 
 
 def test_averages_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
