@@ -269,7 +269,9 @@ def calibration(bins: Sequence[tuple[float, float, int]], *, title: str = "") ->
 
 
 def accuracy_by_group(column: str, curves: Mapping[str, Mapping[str, float]], *, title: str = "") -> Figure:
-    """Return accuracy in percent over the groups of a column, a line per system; numbers stand at their distances.
+    """Return accuracy in percent over the groups of a column, by system.
+
+    Numbers stand at their distances, joined by a line; others are points, as there is nothing between them.
 
     Args:
         column: what the groups are groups of, such as ``snr``.
@@ -279,13 +281,18 @@ def accuracy_by_group(column: str, curves: Mapping[str, Mapping[str, float]], *,
     names = list(dict.fromkeys(group for curve in curves.values() for group in curve))
     try:
         places = {name: float(name) for name in names}
+        joined = all(map(math.isfinite, places.values()))
     except ValueError:
+        joined = False
+    if not joined:
         places = {name: float(place) for place, name in enumerate(names)}
     with _canvas(5.6, 3.8) as (figure, new):
         axes = new(1, 1, 1)
         for (name, curve), colour, dash in zip(curves.items(), cycle(COLOURS), cycle(DASHES), strict=False):
             points = sorted((places[group], accuracy) for group, accuracy in curve.items())
-            axes.plot(*zip(*points, strict=True), color=colour, linestyle=dash, marker="o", ms=4, label=name)
+            axes.plot(
+                *zip(*points, strict=True), color=colour, linestyle=dash if joined else "", marker="o", ms=4, label=name
+            )
         axes.set_xticks(list(places.values()), names)
         axes.set_ylim(0, 102)
         axes.set_xlabel(column)

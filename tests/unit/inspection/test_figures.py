@@ -98,6 +98,18 @@ def test_rates_codes_and_confusions() -> None:
         figures.confusion_matrix([[3, 1], [0, 0]], ["a", "b", "c"])
 
 
+@pytest.mark.parametrize(
+    ("groups", "places", "line"),
+    [(("10", "-5"), [-5, 10], "-"), (("north", "south"), [0, 1], "None"), (("2", "nan"), [0, 1], "None")],
+)
+def test_a_line_joins_groups_that_are_numbers_and_no_others(
+    groups: tuple[str, str], places: list[float], line: str
+) -> None:
+    axes = figures.accuracy_by_group("of", {"model": dict(zip(groups, (70.0, 80.0), strict=True))}).axes[0]
+    assert axes.lines[0].get_xdata().tolist() == places
+    assert axes.lines[0].get_linestyle() == line
+
+
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
