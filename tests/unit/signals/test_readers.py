@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from regard.errors import DataError
-from regard.signals.readers import Layout, read_signals
+from regard.signals.cases import as_cases
+from regard.signals.preparation import Preparation
+from regard.signals.readers import Layout, naming, read_signals
 
 X = np.arange(30, dtype=np.float32).reshape(3, 2, 5)
 
@@ -269,6 +271,12 @@ def test_groups_are_refused_where_there_are_none(tmp_path: Path) -> None:
         read_signals(tmp_path / "a.ts", Layout(groups=("site",)))
     for layout, labelled in ((Layout(groups=("site",)), False), (Layout(perhaps=("site",)), True)):
         assert read_signals(tmp_path / "a.ts", layout, labelled=labelled).labels == ["a"]
+
+
+def test_remedies_are_told_as_a_recipe_has_them() -> None:
+    for X, words in (([[np.nan]], 'with missing = "mask" such values'), ([[1j]], "with iq = true it is taken")):
+        with pytest.raises(DataError, match=rf"a\.npz: .*{words}"), naming("a.npz"):
+            Preparation.fit(as_cases(np.array(X)), np.arange(1), iq=False, missing="error", scaling="none")
 
 
 def test_groups_that_need_not_be_there(tmp_path: Path) -> None:
