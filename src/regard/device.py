@@ -6,14 +6,28 @@ import os
 
 import torch
 
+from regard.errors import RecipeError
+
 
 def best_device(name: str) -> torch.device:
     """Return the device that ``name`` means; ``auto`` is a CUDA device, else Apple's, else the processor.
 
     Of the processes that a launcher started on one machine, each has the CUDA device of its number.
+
+    Raises:
+        RecipeError: no device has that name, or there is none of its kind here.
     """
     if name == "auto" and torch.cuda.is_available():
         name = "cuda"
     elif name == "auto":
         name = "mps" if torch.backends.mps.is_available() and "LOCAL_RANK" not in os.environ else "cpu"
-    return torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if name == "cuda" and "LOCAL_RANK" in os.environ else name)
+    if name == "cuda" and "LOCAL_RANK" in os.environ:
+        name = f"cuda:{os.environ['LOCAL_RANK']}"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise RecipeError(f"device {name!r} cannot be used here: only auto, cpu, cuda and mps are known") from None
+    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}.get(device.type)
+    if there and not there():
+        raise RecipeError(f"device {str(name)!r} cannot be used here: there is none; auto takes what there is")
+    return device

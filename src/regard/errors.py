@@ -21,12 +21,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 
 class RegardError(Exception):
     """Base of all of Regard's own errors; ``exit_code`` is what the command line ends with."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what pickle takes to another process: the words, past an ``__init__`` that wants others."""
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[RegardError], words: tuple[Any, ...]) -> RegardError:
+    return kind.__new__(kind, *words)
 
 
 class InputError(RegardError):

@@ -25,6 +25,9 @@ class Noise:
 
     deviation: float
 
+    def __post_init__(self) -> None:
+        _require("Noise", "deviation", self.deviation, most=math.inf)
+
     def __call__(self, case: Floats, rng: np.random.Generator) -> Floats:
         """Return the case with noise."""
         return case + self.deviation * rng.standard_normal(case.shape)
@@ -35,6 +38,9 @@ class Scale:
     """Multiply all by one number, e to the power of a normal of this deviation."""
 
     deviation: float
+
+    def __post_init__(self) -> None:
+        _require("Scale", "deviation", self.deviation, most=math.inf)
 
     def __call__(self, case: Floats, rng: np.random.Generator) -> Floats:
         """Return the case, larger or smaller."""
@@ -47,6 +53,9 @@ class Shift:
 
     share: float
 
+    def __post_init__(self) -> None:
+        _require("Shift", "share", self.share, most=1)
+
     def __call__(self, case: Floats, rng: np.random.Generator) -> Floats:
         """Return the case, turned round in time."""
         most = round(self.share * case.shape[1])
@@ -58,6 +67,9 @@ class Rotate:
     """Turn I and Q, channels in pairs, by one angle of up to this share of a half turn, either way; 1 is any phase."""
 
     share: float
+
+    def __post_init__(self) -> None:
+        _require("Rotate", "share", self.share, most=1)
 
     def __call__(self, case: Floats, rng: np.random.Generator) -> Floats:
         """Return the case at another phase.
@@ -81,6 +93,9 @@ class Crop:
 
     share: float
 
+    def __post_init__(self) -> None:
+        _require("Crop", "share", self.share, most=1, above=True)
+
     def __call__(self, case: Floats, rng: np.random.Generator) -> Floats:
         """Return a stretch of the case, of one frame at least."""
         length = case.shape[1]
@@ -94,6 +109,9 @@ class Mask:
     """Set a stretch of up to this share of the frames to 0, the mean, in all channels."""
 
     share: float
+
+    def __post_init__(self) -> None:
+        _require("Mask", "share", self.share, most=1)
 
     def __call__(self, case: Floats, rng: np.random.Generator) -> Floats:
         """Return the case with a gap."""
@@ -158,3 +176,10 @@ class AugmentOptions:
         changes: list[Augment] = [Crop(self.crop)] if self.crop < 1 else []
         changes += [kind(getattr(self, name)) for name, kind in kinds.items() if getattr(self, name)]
         return Compose(changes) if changes else None
+
+
+def _require(name: str, what: str, value: float, *, most: float, above: bool = False) -> None:
+    """Refuse a number that a change of this name cannot have; ``above`` says that it must not be 0."""
+    if not (0 <= value <= most and value < math.inf) or (above and not value):
+        wish = f"{'above' if above else 'at least'} 0{f' and at most {most}' * (most < math.inf)}"
+        raise RecipeError(f"the {what} of {name} must be {wish}, but is {value}")

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.errors import ShapeError
+from regard.plural import plural
 from regard.signals.cases import Cases, Indices
 from regard.signals.preparation import BadValueError, Floats, Frames, Preparation
 from regard.training.class_objective import UNCOUNTED
@@ -89,7 +91,8 @@ class SignalBatches:
 
     def _seen(self, epoch: int, row: int, augment: Augment) -> Frames:
         scaled = self.preparation.scaled(self.cases[row])
-        return self.preparation.frames(augment(scaled, np.random.default_rng((self.seed, epoch, row))))
+        changed = augment(scaled, np.random.default_rng((self.seed, epoch, row)))
+        return _usable(changed, self.preparation, f"case {row}")
 
     def _order(self, epoch: int) -> list[Indices]:
         if not self.shuffle:
@@ -140,7 +143,7 @@ class GeneratedBatches:
             else:  # from one generator, so that each case draws what it would where nothing is shared
                 scaled = (self.preparation.scaled(cases[row]) for row in range(len(cases)))
                 changed = [self.augment(case, rng) for case in scaled]
-                frames, lengths = pad([self.preparation.frames(changed[row]) for row in rows])
+                frames, lengths = pad([_usable(changed[row], self.preparation, "a generated case") for row in rows])
             first = (epoch * self.num_batches + number) * self.batch_size
             yield SignalBatch(frames, lengths, torch.from_numpy(own), (first + rows).tolist())
 
@@ -164,6 +167,20 @@ def pad(rows: Sequence[Frames]) -> tuple[Tensor, Tensor | None]:
     for row, length, into in zip(rows, lengths, frames, strict=True):
         into[:length] = row
     return torch.from_numpy(frames), None if min(lengths) == max(lengths) else torch.tensor(lengths)
+
+
+def _usable(changed: Floats, preparation: Preparation, which: str) -> Frames:
+    """Return the frames of a case as augmentation left it, or say that it cannot be learned from."""
+    found = np.shape(changed)
+    if not isinstance(changed, np.ndarray) or len(found) != 2 or found[0] != preparation.channels or not found[1]:
+        what = f"shape {list(found)}" if isinstance(changed, np.ndarray) else f"a {type(changed).__name__}"
+        raise ShapeError(
+            f"augment returned {what} for {which}, but must return an array "
+            f"[{plural(preparation.channels, 'channel')}, frames]"
+        )
+    if np.isinf(changed).any() or (preparation.missing == "error" and np.isnan(changed).any()):
+        raise ShapeError(f"augment returned NaN or infinity for {which}")
+    return preparation.frames(changed)
 
 
 def _own(rows: Indices, labels: Indices, share: tuple[int, int]) -> tuple[Indices, Indices]:

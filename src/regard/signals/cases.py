@@ -98,7 +98,8 @@ def as_cases(X: Any, *, channels_last: bool = False) -> Cases:
     """Return ``X`` as cases.
 
     Args:
-        X: [n, L], [n, C, L], or a list of arrays [L] or [C, L], which may be of unequal length.
+        X: [n, L], [n, C, L], or a list of arrays [L] or [C, L], which may be of unequal length. Frames and tensors
+            are taken as arrays.
         channels_last: it is [n, L, C], or a list of [L, C].
 
     Raises:
@@ -106,11 +107,13 @@ def as_cases(X: Any, *, channels_last: bool = False) -> Cases:
     """
     if isinstance(X, Cases):
         return X
+    if not isinstance(X, np.ndarray) and hasattr(X, "__array__"):
+        X = np.asarray(X)
     if not isinstance(X, np.ndarray):
-        rows = [np.asarray(row) for row in X]
+        rows = [_array(index, row) for index, row in enumerate(X)]
         X = np.stack(rows) if rows and len({row.shape for row in rows}) == 1 else rows
     elif X.dtype == object and X.ndim == 1:
-        X = [np.asarray(row) for row in X]
+        X = [_array(index, row) for index, row in enumerate(X)]
     if isinstance(X, np.ndarray):
         if X.ndim == 2:
             return Cases(X[:, None, :])
@@ -121,6 +124,13 @@ def as_cases(X: Any, *, channels_last: bool = False) -> Cases:
         if row.ndim not in (1, 2):
             raise ShapeError(f"case {index} must be [length] or [channels, length], but has shape {list(row.shape)}")
     return Cases([row[None, :] if row.ndim == 1 else row.T if channels_last else row for row in X])
+
+
+def _array(index: int, row: Any) -> Array:
+    try:
+        return np.asarray(row)
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor that needs a gradient says so by the last
+        raise ShapeError(f"case {index} cannot be taken as an array of numbers: {error}") from None
 
 
 def _lengths(lengths: npt.ArrayLike, rows: Array) -> Indices:

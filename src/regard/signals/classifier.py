@@ -25,12 +25,15 @@ import numpy.typing as npt
 import torch
 
 from regard.bundle import FORMAT_VERSION, check_version, refuse_to_replace, with_weights
-from regard.errors import DamagedError, FolderError, InputError, RecipeError
+from regard.errors import DamagedError, FolderError, InputError, RecipeError, ShapeError
 from regard.folders import model_folder
 from regard.models import ClassifierSpec, SequenceClassifier, build_classifier, classifier_spec_from_dict, spec_to_dict
+from regard.models.specs import Learned, NoPositions, RelativeBias
+from regard.nn import num_windows
 from regard.plural import plural
 from regard.signals.batches import padded
 from regard.signals.cases import Indices, as_cases
+from regard.signals.labels import can_store
 from regard.signals.preparation import Floats, Preparation
 from regard.storage import open_sealed, seal
 from regard.training import evaluation_mode, tensor_bytes
@@ -78,13 +81,14 @@ class SignalClassifier:
             rows: which of them, in the order wanted; left out, all.
 
         Raises:
-            ShapeError: X is none of these, has other channels, or holds what the preparation refuses.
+            ShapeError: X is none of these, has other channels, is too long, or holds what the preparation refuses.
         """
         cases = as_cases(X)
         device = next(self.model.parameters()).device
         # one that is not trained any more, so that the caller's keeps its dtype
         model = copy.deepcopy(self.model).double() if device.type == "cpu" else self.model
         rows = np.arange(len(cases)) if rows is None else rows
+        check_lengths(self.model.spec, cases.lengths, rows)
         found = np.empty((len(rows), len(self.classes)))
         with torch.no_grad(), evaluation_mode(model):
             for places in _batches(cases.lengths[rows]):
@@ -147,6 +151,32 @@ To fill in: what it was trained on and under which licence, what it is for, how 
 """
 
 
+def check_lengths(spec: ClassifierSpec, lengths: Indices, rows: Indices | None = None) -> None:
+    """Refuse cases that go on behind the last place that the positions of a model know.
+
+    Args:
+        spec: of the model.
+        lengths: frames of every case.
+        rows: which cases are meant; left out, all.
+
+    Raises:
+        ShapeError: one does, which is named.
+    """
+    longest = int(lengths.argmax() if rows is None else rows[lengths[rows].argmax()])
+    needed, known = (num_windows(length, spec.window, spec.stride) for length in (int(lengths[longest]), spec.max_len))
+    if needed <= known or isinstance(spec.positions, RelativeBias | NoPositions):
+        return
+    reach = plural(spec.max_len, "frame")
+    raise ShapeError(
+        f"case {longest} has {plural(int(lengths[longest]), 'frame')}, but "
+        + (
+            f"positions are learned up to {reach}, the longest case of training; use sinusoidal or rotary positions"
+            if isinstance(spec.positions, Learned)
+            else f"the model reads up to {reach}; train it on longer cases too, or shorten this one"
+        )
+    )
+
+
 def load_classifier(folder: str | Path, device: str | torch.device = "cpu") -> SignalClassifier:
     """Open the model folder of a classifier, or a run folder with a finished one in it.
 
@@ -196,11 +226,9 @@ def from_config(
 
 
 def _labels_to_json(classes: npt.NDArray[Any]) -> dict[str, Any]:
-    values = classes.tolist()
-    kind = classes.dtype.kind
-    if kind not in "iufbU" and not (kind == "O" and all(isinstance(value, str) for value in values)):
+    if not can_store(classes):
         raise InputError("labels can be stored if they are numbers, texts or booleans; map others to one of these")
-    return {"dtype": classes.dtype.name if kind != "U" else "str", "values": values}
+    return {"dtype": classes.dtype.name if classes.dtype.kind != "U" else "str", "values": classes.tolist()}
 
 
 def _batches(lengths: Indices) -> list[Indices]:

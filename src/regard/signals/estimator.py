@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import signal
 import tempfile
+import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,17 +21,18 @@ import torch
 from regard.device import best_device
 from regard.errors import InterruptedRun, MissingExtraError
 from regard.models import SequenceClassifier, build_classifier
+from regard.protocols import Observer
 from regard.signals.batches import Augment, SignalBatches
 from regard.signals.cases import Cases, Indices
-from regard.signals.classifier import SignalClassifier, load_classifier
-from regard.signals.estimator_choices import model_of, training_of, weights_of
-from regard.signals.estimator_input import classes_of, learnable, readable
-from regard.signals.fitting import fit, hold_out, take_over
+from regard.signals.classifier import SignalClassifier, check_lengths, load_classifier
+from regard.signals.estimator_choices import choices_of, model_of, storable, training_of, weights_of
+from regard.signals.estimator_input import classes_of, classes_of_parts, learnable, readable
+from regard.signals.fitting import fit, hold_out, of_no_run, take_over
 from regard.signals.pace import BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY
 from regard.signals.preparation import Floats, Missing, Preparation, Scaling
 from regard.signals.streaming import Stream, learn_part
+from regard.signals.verbose import tell_part, tellers
 from regard.training import TrainingOptions
-from regard.training.observers import Progress
 from regard.training.random_state import kept_random_state
 
 try:
@@ -158,35 +161,42 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def fit(self, X: Any, y: Any) -> TransformerClassifier:
         """Learn the labels ``y`` of the cases ``X``.
 
+        Warns:
+            UserWarning: a channel is constant in the training part, or the labels cannot be saved.
+
         Raises:
             ValueError: X or y cannot be used, or a parameter.
-            TypeError: X is sparse, or holds objects.
+            TypeError: X is sparse, or holds objects, or a parameter is of a type that it cannot have.
         """
+        chosen = choices_of(self)
+        device = best_device(chosen.device)
         cases, y = learnable(self, X, y, reset=True)
         classes = classes_of(y)
         labels = np.searchsorted(classes, y)
         seed = self._seed()
         train, valid = np.arange(len(cases)), None
-        if self.patience is not None:
-            train, valid = hold_out(labels, self.validation_fraction, seed)
-        earlier: SignalClassifier | None = getattr(self, "classifier_", None) if self.warm_start else None
-        preparation = (
-            Preparation.fit(cases, train, iq=self.iq, missing=self.missing, scaling=self.scaling)
-            if earlier is None
-            else earlier.preparation
-        )
-        options = training_of(self, len(train), seed)
+        if chosen.patience is not None:
+            train, valid = hold_out(labels, chosen.validation_fraction, seed)
+        earlier: SignalClassifier | None = getattr(self, "classifier_", None) if chosen.warm_start else None
+        if earlier is None:
+            preparation = chosen._prepared(cases, train)
+        else:
+            preparation = earlier.preparation
+            check_lengths(earlier.model.spec, cases.lengths)
+        if valid is not None:  # before time is spent on what cannot be validated
+            preparation.check(cases, valid)
+        options = training_of(chosen, len(train), seed)
         with kept_random_state():
             torch.manual_seed(seed)
-            model = build_classifier(model_of(self, cases, preparation, len(classes), earlier))
+            model = build_classifier(model_of(chosen, cases, preparation, len(classes), earlier))
             if earlier is not None:
                 take_over(model, classes, earlier.model, earlier.classes)
             self._train(
-                model.to(best_device(self.device)),
-                self._batches(cases, train, labels, preparation, seed),
-                None if valid is None else self._batches(cases, valid, labels, preparation, seed, learn=False),
+                model.to(device),
+                chosen._batches(cases, train, labels, preparation, seed),
+                None if valid is None else chosen._batches(cases, valid, labels, preparation, seed, learn=False),
                 options,
-                weights_of(self, labels[train], classes),
+                weights_of(chosen, labels[train], classes),
             )
         self.classes_ = classes
         self.classifier_ = SignalClassifier(model.eval(), preparation, classes)
@@ -207,33 +217,39 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
         Raises:
             ValueError: X, y or classes cannot be used, or a parameter.
-            TypeError: X is sparse, or holds objects.
+            TypeError: X is sparse, or holds objects, or a parameter is of a type that it cannot have.
         """
+        chosen = choices_of(self)
+        device = best_device(chosen.device)
         earlier: SignalClassifier | None = getattr(self, "classifier_", None)
         cases, y = learnable(self, X, y, reset=earlier is None)
-        known = self._classes(earlier, classes)
+        known = classes_of_parts(classes, None if earlier is None else earlier.classes)
         if strange := sorted({str(label) for label in y[~np.isin(y, known)].tolist()}):
             raise ValueError(f"y holds {strange[0]}, which is not among the classes: {', '.join(map(str, known[:20]))}")
-        if isinstance(self.class_weight, str):
+        if isinstance(chosen.class_weight, str):
             raise ValueError(
-                f"class_weight={self.class_weight!r} is not supported by partial_fit, which never sees all cases; "
+                f"class_weight={chosen.class_weight!r} is not supported by partial_fit, which never sees all cases; "
                 "give label -> weight"
             )
         rows, labels, seed = np.arange(len(cases)), np.searchsorted(known, y), self._seed()
         stream: Stream = getattr(self, "_stream", Stream())
         with kept_random_state():
             if earlier is None:
-                preparation = Preparation.fit(cases, rows, iq=self.iq, missing=self.missing, scaling=self.scaling)
+                preparation = chosen._prepared(cases, rows)
                 torch.manual_seed(seed)
-                model = build_classifier(model_of(self, cases, preparation, len(known), None))
-                earlier = SignalClassifier(model.to(best_device(self.device)), preparation, known)
-            events = learn_part(
-                earlier.model,
-                self._batches(cases, rows, labels, earlier.preparation, seed),
-                training_of(self, len(cases), seed, parts=True),
-                stream,
-                weights_of(self, np.arange(len(known)), known),  # the same for all parts, whatever is in them
-            )
+                model = build_classifier(model_of(chosen, cases, preparation, len(known), None))
+                earlier = SignalClassifier(model.to(device), preparation, known)
+            check_lengths(earlier.model.spec, cases.lengths)
+            with of_no_run():
+                events = learn_part(
+                    earlier.model,
+                    chosen._batches(cases, rows, labels, earlier.preparation, seed),
+                    training_of(chosen, len(cases), seed, parts=True),
+                    stream,
+                    weights_of(chosen, np.arange(len(known)), known),  # the same for all parts, whatever is in them
+                )
+        if chosen.verbose:
+            tell_part(stream.parts, len(cases), events)
         earlier.model.eval()
         self.classes_, self.classifier_, self._stream = known, earlier, stream
         self.history_ = [*getattr(self, "history_", ()), *events]
@@ -257,8 +273,7 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         Parameters that are objects (``augment``, a generator as ``random_state``) are not stored.
         """
         check_is_fitted(self)
-        parameters = {key: value for key, value in self.get_params().items() if _is_json(value)}
-        recipe = {"estimator": parameters, "n_features_in": getattr(self, "n_features_in_", None)}
+        recipe = {"estimator": storable(self), "n_features_in": getattr(self, "n_features_in_", None)}
         learned = self.classifier_
         SignalClassifier(learned.model, learned.preparation, learned.classes, recipe).save(folder)
 
@@ -283,18 +298,9 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _classes(self, earlier: SignalClassifier | None, given: Any) -> npt.NDArray[Any]:
-        """Return all labels of a learning by parts: those of the first call."""
-        if given is None:
-            if earlier is None:
-                raise ValueError("classes must be passed on the first call to partial_fit.")
-            return earlier.classes
-        wanted = classes_of(np.asarray(given))
-        if earlier is None:
-            return wanted
-        if not np.array_equal(wanted, earlier.classes):
-            raise ValueError(f"classes={given!r} is not the same as before, which was {earlier.classes.tolist()}")
-        return earlier.classes
+    def _prepared(self, cases: Cases, rows: Indices) -> Preparation:
+        warn = partial(warnings.warn, category=UserWarning, stacklevel=4)  # at the line that called `fit`
+        return Preparation.fit(cases, rows, iq=self.iq, missing=self.missing, scaling=self.scaling, say=warn)
 
     def _batches(
         self, cases: Cases, rows: Indices, labels: Indices, prepared: Preparation, seed: int, *, learn: bool = True
@@ -318,7 +324,10 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             if event in ("update", "validation"):
                 history.append({"event": event, **facts})
 
-        with tempfile.TemporaryDirectory() as folder:
+        observers: list[Observer] = [keep]
+        if self.verbose:
+            observers += tellers(model, len(batches.rows), options.updates or 0)
+        with tempfile.TemporaryDirectory() as folder, of_no_run():
             try:
                 outcome = fit(
                     model,
@@ -327,7 +336,7 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                     folder=folder,
                     valid=valid,
                     class_weights=class_weights,
-                    observers=[keep, *([Progress(unit="case")] if self.verbose else [])],
+                    observers=observers,
                 )
             except InterruptedRun:
                 raise KeyboardInterrupt from None
@@ -335,9 +344,3 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             signal.raise_signal(signal.SIGTERM)
         self.history_ = history
         self.n_updates_ = outcome.update
-
-
-def _is_json(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _is_json(inner) for key, inner in value.items())
-    return value is None or type(value) in (bool, int, float, str)

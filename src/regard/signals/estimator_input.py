@@ -5,13 +5,15 @@ A table is [n, length]; the others, [n, channels, length] and lists of arrays of
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, runtime_checkable
+import warnings
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.errors import MissingExtraError, ShapeError
 from regard.signals.cases import Cases, as_cases
+from regard.signals.labels import can_store
 
 try:
     from sklearn.utils import assert_all_finite
@@ -45,8 +47,8 @@ def learnable(estimator: Takes, X: Any, y: Any, *, reset: bool) -> tuple[Cases, 
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None")
-    if _is_table(X, iq=estimator.iq):
-        X, y = validate_data(estimator, X, y, ensure_all_finite=_finite(estimator), reset=reset)
+    if _is_table(X):  # NaN and infinity are refused later, with the case and the remedy
+        X, y = validate_data(estimator, X, y, ensure_all_finite=False, reset=reset)
     else:
         for stale in ("n_features_in_", "feature_names_in_") if reset else ():
             if hasattr(estimator, stale):
@@ -58,6 +60,10 @@ def learnable(estimator: Takes, X: Any, y: Any, *, reset: bool) -> tuple[Cases, 
     if y.dtype == object:
         _refuse_disorder(y)
     check_classification_targets(y)
+    if not can_store(y):
+        warnings.warn(
+            f"labels of type {y.dtype} can be learned, but not saved; map them to numbers or texts", stacklevel=3
+        )
     return cases, y
 
 
@@ -73,14 +79,30 @@ def classes_of(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return classes
 
 
+def classes_of_parts(given: Any, known: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Return all labels of a learning by parts: those ``given`` on the first call, which are ``known`` afterwards.
+
+    Raises:
+        ValueError: there are none, or others than before.
+    """
+    if given is None:
+        if known is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        return known
+    wanted = classes_of(np.asarray(given))
+    if known is not None and not np.array_equal(wanted, known):
+        raise ValueError(f"classes={given!r} is not the same as before, which was {known.tolist()}")
+    return wanted if known is None else known
+
+
 def readable(estimator: Takes, X: Any) -> Cases:
     """Return cases to classify; a table must be as long as that learned from, if that was one.
 
     Raises:
         ValueError: they cannot be used.
     """
-    if hasattr(estimator, "n_features_in_") and _is_table(X, iq=estimator.iq):
-        X = validate_data(estimator, X, ensure_all_finite=_finite(estimator), reset=False)
+    if hasattr(estimator, "n_features_in_") and _is_table(X):
+        X = validate_data(estimator, X, ensure_all_finite=False, reset=False)
     return _cases(X)
 
 
@@ -94,27 +116,35 @@ def _refuse_disorder(y: npt.NDArray[Any]) -> None:
         raise ValueError(f"y holds labels of types {', '.join(kinds)}; make all of them texts, or all numbers")
 
 
-def _is_table(X: Any, *, iq: bool) -> bool:
-    """Whether scikit-learn should look at X: all but 3-D arrays, lists of sequences, and wanted complex numbers."""
-    if hasattr(X, "ndim"):
-        if iq and getattr(X, "dtype", None) is not None and np.iscomplexobj(X):
-            return False
-        return not (X.ndim == 3 or (X.ndim == 1 and X.dtype == object))
+def _is_table(X: Any) -> bool:
+    """Whether scikit-learn should look at X: a real 2-D array or frame, or a list of equally long lists of numbers.
+
+    A list of arrays is none, equally long or not: it must not hang on chance whether another length is refused.
+    """
     if isinstance(X, list | tuple) and len(X):
-        shapes = {np.shape(row) for row in X if isinstance(row, np.ndarray)}
-        lengths = {len(row) for row in X if isinstance(row, list | tuple)}
-        return not (len(shapes) > 1 or len(lengths) > 1 or any(len(shape) > 1 for shape in shapes))
-    return True
+        if not all(isinstance(row, list | tuple) for row in X):
+            return not any(_is_array(row) for row in X)
+        firsts = [row[0] for row in X if row]
+        if len({len(row) for row in X}) > 1 or any(isinstance(one, list | tuple) or _is_array(one) for one in firsts):
+            return False
+    elif hasattr(X, "ndim") and (X.ndim == 3 or (X.ndim == 1 and X.dtype == object)):
+        return False
+    return not np.iscomplexobj(X)
 
 
-def _finite(estimator: Takes) -> bool | Literal["allow-nan"]:
-    return "allow-nan" if estimator.missing == "mask" else True
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") and np.ndim(value) > 0
 
 
 def _cases(X: Any) -> Cases:
+    if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype.kind == "O":
+        try:
+            X = X.astype(np.float64)  # as scikit-learn does to a table
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"X holds objects that are no numbers: {error}") from None
     try:
         return as_cases(X)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor that needs a gradient says so by the last
         if isinstance(error, ShapeError):
             raise
         raise ShapeError(f"X cannot be taken as sequences of numbers: {error}") from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,8 +19,11 @@ from torch import Tensor
 from regard.models import ClassifierSpec
 from regard.nn import AttentionReadout
 from regard.signals.cases import as_cases
-from regard.signals.classifier import SignalClassifier
+from regard.signals.classifier import SignalClassifier, check_lengths
 from regard.signals.preparation import Floats
+
+if TYPE_CHECKING:
+    from regard.signals.estimator import TransformerClassifier
 
 
 @dataclass(frozen=True)
@@ -42,14 +45,19 @@ class Explanation:
     attention: Floats | None
 
 
-def explain(classifier: SignalClassifier, X: Any) -> list[Explanation]:
+def explain(classifier: SignalClassifier | TransformerClassifier, X: Any) -> list[Explanation]:
     """Return an explanation of each case's answer.
 
     Args:
-        classifier: whose answer.
+        classifier: whose answer; of an estimator, that of what it learned.
         X: cases, as `SignalClassifier.probabilities` takes them.
+
+    Raises:
+        ShapeError: X cannot be classified.
     """
+    classifier = classifier if isinstance(classifier, SignalClassifier) else classifier.classifier_
     cases = as_cases(X)
+    check_lengths(classifier.model.spec, cases.lengths)
     model = copy.deepcopy(classifier.model).cpu().double().eval()
     heard: list[Tensor] = []
     if isinstance(model.readout, AttentionReadout):

@@ -5,7 +5,8 @@ Used alike by the estimator, whose run lives in a temporary folder, and by the c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from regard.signals.batches import SignalBatch, SignalBatches
 from regard.signals.cases import Array, Indices
 from regard.signals.validation import ClassValidation, better
 from regard.training import Checkpoints, ClassObjective, Outcome, TrainingOptions, load_tensors, train
+from regard.training.diagnosis import NotFiniteError
 from regard.training.distributed import ALONE, Ranks
 
 
@@ -69,6 +71,18 @@ def fit(
     with ranks.first():  # which has written the last of them
         _take_chosen_weights(objective, Path(folder), options)
     return outcome
+
+
+@contextmanager
+def of_no_run() -> Iterator[None]:
+    """Within the block, a training that has no folder of its own fails without a word of checkpoints."""
+    try:
+        yield
+    except NotFiniteError as error:
+        words = (
+            f"update {error.update} was not made: {error.where}. A lower `learning_rate` or longer `warmup` may help"
+        )
+        raise NotFiniteError(words, error.update, error.where, error.seeds) from None
 
 
 def _take_chosen_weights(objective: ClassObjective, folder: Path, options: TrainingOptions) -> None:

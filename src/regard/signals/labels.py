@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy.typing as npt
+
 from regard.errors import ShapeError
 from regard.signals.cases import Array
 
@@ -10,6 +14,12 @@ LABELS = ("y", "label", "labels", "class", "target")
 
 NO_LABEL = ("", "nan", "NaN", "NA", "N/A")
 """What other programs write where there is no label."""
+
+
+def can_store(labels: npt.NDArray[Any]) -> bool:
+    """Return whether a file can hold them without pickle: numbers, booleans, or texts."""
+    kind = labels.dtype.kind
+    return kind in "iufbU" or (kind == "O" and all(isinstance(label, str) for label in labels.tolist()))
 
 
 def as_texts(values: Array) -> list[str]:

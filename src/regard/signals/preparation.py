@@ -9,6 +9,7 @@ Axes: n cases, C channels, L frames, F numbers of a frame.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -61,8 +62,17 @@ class Preparation:
                 raise RecipeError(f"`{key}` must be one of {', '.join(words)}, but is {getattr(self, key)!r}")
 
     @classmethod
-    def fit(cls, cases: Cases, rows: Indices, *, iq: bool, missing: Missing, scaling: Scaling) -> Preparation:
-        """Return what fits ``rows`` of ``cases``, read once, many at a time.
+    def fit(
+        cls,
+        cases: Cases,
+        rows: Indices,
+        *,
+        iq: bool,
+        missing: Missing,
+        scaling: Scaling,
+        say: Callable[[str], object] | None = None,
+    ) -> Preparation:
+        """Return what fits ``rows`` of ``cases``, read once, many at a time; ``say`` hears of constant channels.
 
         Raises:
             ShapeError: complex numbers without ``iq``, an odd number of channels with it, NaN, or infinity.
@@ -91,9 +101,11 @@ class Preparation:
             spread = spread + squares + step**2 * count * more / total
             mean = mean + step * more / total
             count = count + more
+        power = spread / np.maximum(count, 1)
+        if say is not None:
+            _tell_of_stillness(count, _is_still(power, mean), cases.is_complex, say)
         if scaling != "channel":
             return prepared
-        power = spread / np.maximum(count, 1)
         if iq:
             power = np.repeat((power + mean**2).reshape(-1, 2).mean(axis=1), 2)
             mean = np.zeros_like(mean)
@@ -177,5 +189,23 @@ class Preparation:
 
 def _deviation(power: Floats, mean: Floats) -> Floats:
     """Return the root of the mean squares, and 1 where a channel does not move but for rounding."""
-    deviation = np.sqrt(power)
-    return np.where(deviation <= 1e-12 * np.abs(mean) + 1e-300, 1.0, deviation)
+    return np.where(_is_still(power, mean), 1.0, np.sqrt(power))
+
+
+def _is_still(power: Floats, mean: Floats) -> npt.NDArray[np.bool_]:
+    still: npt.NDArray[np.bool_] = np.sqrt(power) <= 1e-12 * np.abs(mean) + 1e-300
+    return still
+
+
+def _tell_of_stillness(
+    count: Floats, still: npt.NDArray[np.bool_], is_complex: bool, say: Callable[[str], object]
+) -> None:
+    """Name the channels in which nothing can be learned: one sentence for those without values, one for constants."""
+    for what, channels in (("holds only NaN", count == 0), ("is constant", still & (count > 0))):
+        numbers = np.flatnonzero(channels).tolist()
+        names = [f"{'IQ'[c % 2]} of channel {c // 2}" if is_complex else f"channel {c}" for c in numbers[:8]]
+        if names:
+            say(
+                f"the training part {what} in {', '.join(names)}{', …' * (len(numbers) > 8)}: nothing can be learned "
+                "from it"
+            )

@@ -119,3 +119,41 @@ class TestBatches:
         assert (epochs[0][1] == epochs[2][1]).all()
         assert len({float(frames[0, 0, 0]) for epoch in epochs[:2] for frames in epoch}) == 4
         assert (next(made.epoch(0, skip=1)).frames == epochs[0][1]).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Crop(3), "the share of Crop must be above 0 and at most 1, but is 3"),
+        (lambda: Crop(0), "the share of Crop must be above 0 and at most 1, but is 0"),
+        (lambda: Noise(-1), "the deviation of Noise must be at least 0, but is -1"),
+        (lambda: Scale(np.inf), "the deviation of Scale must be at least 0, but is inf"),
+        (lambda: Shift(1.5), "the share of Shift must be at least 0 and at most 1, but is 1.5"),
+        (lambda: Rotate(-0.5), "the share of Rotate must be"),
+        (lambda: Mask(np.nan), "the share of Mask must be at least 0 and at most 1, but is nan"),
+    ],
+)
+def test_ranges_are_checked_when_made(make: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("augment", "words"),
+    [
+        (lambda case, rng: case[0], r"shape \[7\] for case 0, but must return an array \[2 channels, frames\]"),
+        (lambda case, rng: case[:1], r"shape \[1, 7\] for case 0"),
+        (lambda case, rng: case[:, :0], r"shape \[2, 0\] for case 0"),
+        (lambda case, rng: None, "a NoneType for case 0"),
+        (lambda case, rng: case / 0, "NaN or infinity for case 0"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+@pytest.mark.usefixtures("unchecked")
+def test_what_a_callable_returned_is_told(augment: Any, words: str) -> None:
+    cases = as_cases(np.random.default_rng(0).standard_normal((1, 2, 7)))
+    batches = SignalBatches(
+        cases, np.arange(1), np.zeros(1, dtype=np.int64), Preparation(2, scaling="none"), batch_size=1, augment=augment
+    )
+    with pytest.raises(ValueError, match=f"augment returned {words}"):
+        next(batches.epoch(0))

@@ -138,7 +138,12 @@ def _from_files(recipe: SignalRecipe, read: SignalSet, folder: Path, say: Say, r
         say(f"no validation file: set aside, a share of each class: {len(valid):,} of {plural(len(labels), 'case')}")
     with naming(options.train):
         preparation = Preparation.fit(
-            read.cases, train, iq=options.iq, missing=options.missing, scaling=options.scaling
+            read.cases,
+            train,
+            iq=options.iq,
+            missing=options.missing,
+            scaling=options.scaling,
+            say=lambda words: say(f"warning: {options.train}: {words}"),
         )
     if valid is not None:
         with naming(options.valid or options.train):  # before time is spent on what cannot be validated
