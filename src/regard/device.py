@@ -27,7 +27,7 @@ def best_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise RecipeError(f"device {name!r} cannot be used here: only auto, cpu, cuda and mps are known") from None
-    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}.get(device.type)
-    if there and not there():
+    is_there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not is_there.get(device.type, True):
         raise RecipeError(f"device {str(name)!r} cannot be used here: there is none; auto takes what there is")
     return device

@@ -299,7 +299,7 @@ class TransformerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _prepared(self, cases: Cases, rows: Indices) -> Preparation:
-        warn = partial(warnings.warn, category=UserWarning, stacklevel=4)  # at the line that called `fit`
+        warn = partial(warnings.warn, category=UserWarning, stacklevel=5)  # at the line that called `fit`
         return Preparation.fit(cases, rows, iq=self.iq, missing=self.missing, scaling=self.scaling, say=warn)
 
     def _batches(
