@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.device import best_device
+from regard.errors import RecipeError
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,11 @@ def test_each_process_has_its_own(
     if rank is not None:
         monkeypatch.setenv("LOCAL_RANK", rank)
     assert best_device(name) == torch.device(device)
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:1", "mps", "foo", "cpu:x"])
+def test_one_that_is_not_here_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(RecipeError, match=f"device '{name}' cannot be used here"):
+        best_device(name)

@@ -162,7 +162,10 @@ def check_lengths(spec: ClassifierSpec, lengths: Indices, rows: Indices | None =
     Raises:
         ShapeError: one does, which is named.
     """
-    longest = int(lengths.argmax() if rows is None else rows[lengths[rows].argmax()])
+    rows = np.arange(len(lengths)) if rows is None else rows
+    if not len(rows):
+        return
+    longest = int(rows[lengths[rows].argmax()])
     needed, known = (num_windows(length, spec.window, spec.stride) for length in (int(lengths[longest]), spec.max_len))
     if needed <= known or isinstance(spec.positions, RelativeBias | NoPositions):
         return

@@ -6,7 +6,7 @@ A table is [n, length]; the others, [n, channels, length] and lists of arrays of
 from __future__ import annotations
 
 import warnings
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from regard.signals.cases import Cases, as_cases
 from regard.signals.labels import can_store
 
 try:
+    from sklearn.base import BaseEstimator
     from sklearn.utils import assert_all_finite
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
@@ -23,15 +24,7 @@ except ImportError:
     raise MissingExtraError("scikit-learn", "signals") from None
 
 
-@runtime_checkable
-class Takes(Protocol):
-    """An estimator, as far as it says what it takes."""
-
-    iq: bool
-    missing: str
-
-
-def learnable(estimator: Takes, X: Any, y: Any, *, reset: bool) -> tuple[Cases, npt.NDArray[Any]]:
+def learnable(estimator: BaseEstimator, X: Any, y: Any, *, reset: bool) -> tuple[Cases, npt.NDArray[Any]]:
     """Return cases and labels to learn from.
 
     Args:
@@ -95,7 +88,7 @@ def classes_of_parts(given: Any, known: npt.NDArray[Any] | None) -> npt.NDArray[
     return wanted if known is None else known
 
 
-def readable(estimator: Takes, X: Any) -> Cases:
+def readable(estimator: BaseEstimator, X: Any) -> Cases:
     """Return cases to classify; a table must be as long as that learned from, if that was one.
 
     Raises:

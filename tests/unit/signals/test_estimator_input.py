@@ -97,6 +97,7 @@ def test_cases_too_long_in_the_words_of_the_estimator(positions: str, words: str
     drawn = Tones(length=16).draw(9, np.random.default_rng(0))
     model = quick(positions=positions, warm_start=True).fit(list(drawn.X), drawn.y)
     long = [np.arange(5.0), np.arange(1100.0)]
+    assert model.classifier_.probabilities(long, np.arange(0)).shape == (0, 3)  # none of them is meant
     calls = [model.predict, lambda X: model.fit(X, [0, 1]), lambda X: model.partial_fit(X, [0, 1])]
     for call in calls:
         with pytest.raises(ValueError, match=f"case 1 has 1,100 frames, but {words}"):

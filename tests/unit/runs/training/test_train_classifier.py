@@ -262,6 +262,16 @@ def test_a_case_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.Capt
     assert "train.npz: case 11: Input X contains NaN" in capsys.readouterr().err
 
 
+def test_a_channel_that_stands_still_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recipe(tmp_path)
+    stored = dict(np.load(tmp_path / "train.npz"))
+    stored["X"][:, 1] = 17.0
+    np.savez(tmp_path / "train.npz", **stored)
+    assert run(["train", str(path), "--out", str(tmp_path / "run"), "--updates", "1"]) == 0
+    words = "warning: train.npz: the training part is constant in channel 1: nothing can be learned from it\n"
+    assert capsys.readouterr().err.count(words) == 1
+
+
 def test_stopped_and_gone_on_with_is_one_run_to_the_bit(tmp_path: Path) -> None:
     path = recipe(tmp_path, augment={"noise": 0.3})
     # a warm-up that is left out would fit the number of updates of the first call
