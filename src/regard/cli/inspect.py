@@ -93,11 +93,11 @@ def inspect(
         raise typer.BadParameter(
             "test files are for one of --without PART, --alignments and --best-head LINKS", param_hint="--source"
         )
-    for flag, given, needed in (
-        ("--metric", metric and not without, "--without PART"),
-        ("--align-by", align_by and not alignments, "--alignments"),
+    for flag, has_no_use, needed in (
+        ("--metric", bool(metric) and not without, "--without PART"),
+        ("--align-by", bool(align_by) and not alignments, "--alignments"),
     ):
-        if given:
+        if has_no_use:
             raise typer.BadParameter(f"is for {needed} alone", param_hint=flag)
     unused: dict[str, object] = {
         "--html": html,

@@ -102,7 +102,7 @@ class Ledger:
             return []
         kinds = {one.path: one.kind for one in self.entries}
         own = _with_parents(entry.path)
-        found = {}
+        found: dict[str, None] = {}
         for parameter in entry.shared:
             holder = parameter.rpartition(".")[0]
             part = next((path for path in _with_parents(holder) if path in kinds and path not in own), holder)
@@ -153,11 +153,11 @@ def _entries(model: nn.Module, work: _Work) -> list[Entry]:
 
     totals = dict.fromkeys(owned, Amounts())
     outside: dict[str, dict[str, None]] = {path: {} for path in owned}
-    for path, (_, amounts, shared) in owned.items():
+    for path, (_, amounts, borrowed) in owned.items():
         for above in _with_parents(path):
             totals[above] += amounts
             outside[above] |= dict.fromkeys(
-                name for name in shared if not name.startswith(f"{above}." if above else "")
+                name for name in borrowed if not name.startswith(f"{above}." if above else "")
             )
     lists = {
         path

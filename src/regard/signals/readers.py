@@ -143,7 +143,7 @@ def naming(path: str | Path) -> Iterator[None]:
     """Say which file signals are from that cannot be used.
 
     Raises:
-        DataError: instead of a ShapeError, with the name of the file before its words, and remedies as recipes have them.
+        DataError: instead of a ShapeError, with the file before its words, and remedies as recipes have them.
     """
     try:
         yield
