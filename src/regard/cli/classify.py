@@ -29,14 +29,15 @@ def classify(
     threads: Threads = None,
 ) -> None:
     """Classify signals: one label a line, in the order of the file. Labels in the file are left aside."""
+    from regard.runs.translating.output import refuse_output
+
+    refuse_output(explain, [signals])
     from regard.cli.machine import set_up
     from regard.device import best_device
     from regard.runs.evaluating.classify import answers, read_cases, write_explanations
-    from regard.runs.translating.output import refuse_output
     from regard.signals.classifier import load_classifier
     from regard.signals.readers import naming
 
-    refuse_output(explain, [signals])
     set_up(threads, device)
     classifier = load_classifier(model, best_device(device))
     cases = read_cases(classifier, signals, {"x": x, "labels": labels, "lengths": lengths})

@@ -56,6 +56,27 @@ def test_the_input_is_no_output_even_through_stdin(
     assert "is the input as well" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["translate", "nobody", "-o", "no/out"],
+        ["score", "nobody", "--pairs", "p.tsv", "-o", "no/out"],
+        ["evaluate", "nobody", "-s", "s", "-r", "r", "-o", "no/out"],
+        ["inspect", "nobody", "text", "--html", "no/out"],
+        ["classify", "nobody", "s.npz", "--explain", "no/out"],
+        ["train", "nobody.toml", "--lr-range", "--plot", "no/out"],
+        ["ablate", "nobody.toml", "--vary", "model.tie=none", "-o", "file/out"],
+    ],
+)
+def test_what_has_no_place_is_refused_before_anything_is_opened(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    assert run(words) == 2
+    assert "/out: cannot be " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("which", ["source", "reference"])
 def test_an_evaluation_does_not_overwrite_what_it_reads(
     model: str, tmp_path: Path, which: str, capsys: pytest.CaptureFixture[str]

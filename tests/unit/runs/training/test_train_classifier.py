@@ -223,7 +223,9 @@ def test_two_processes_train_what_one_does(tmp_path: Path, fresh: bool) -> None:
     shared = together(tmp_path, 2, work)
     assert shared[0] == shared[1]
     logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
-    losses = [[event["loss"] for event in log if event["event"] == "update"] for log in logs]
+    updates = [[event for event in log if event["event"] == "update"] for log in logs]
+    assert [event["tokens"] for event in updates[1]] == [event["tokens"] for event in updates[0]]  # each case once
+    losses = [[event["loss"] for event in of_one] for of_one in updates]
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)  # float32, sums in another order
     assert len(losses[0]) == 6
     assert alone.model.spec == load_classifier(tmp_path / "two").model.spec
