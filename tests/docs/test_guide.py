@@ -11,10 +11,12 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 
 
 @pytest.mark.parametrize("page", ["en.md", "zh.md"])
-def test_the_blocks_run_one_after_the_other(page: str) -> None:
+def test_the_blocks_run_one_after_the_other(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where a page may be written
     blocks = re.findall(r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, page, "exec"), names)
     assert list(names["logits"].shape) == [2, 3, 13]  # type: ignore[attr-defined]
+    assert Path("why.html").stat().st_size > 0

@@ -122,11 +122,11 @@ def _is_table(X: Any) -> bool:
             return False
     elif hasattr(X, "ndim") and (X.ndim == 3 or (X.ndim == 1 and X.dtype == object)):
         return False
-    return not np.iscomplexobj(X)
+    return not np.iscomplexobj(np.asarray(X))
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__") and np.ndim(value) > 0
+    return hasattr(value, "__array__") and np.asarray(value).ndim > 0
 
 
 def _cases(X: Any) -> Cases:

@@ -26,6 +26,9 @@ class Frame:
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return self.values.astype(dtype or self.values.dtype)
 
+    def __array_function__(self, func: Any, *_: Any) -> Any:
+        raise TypeError(f"{func.__name__} is not for frames")
+
 
 def quick(**changes: Any) -> TransformerClassifier:
     """Return an estimator that learns little, soon."""
