@@ -125,7 +125,7 @@ def test_nothing_to_score_and_too_little() -> None:
     nothing = torch.zeros(0, 3, dtype=torch.int64)
     assert force(FIRST, nothing, []) == []
     assert score_at_once(lambda *_: nothing, nothing, []) == []
-    with pytest.raises(DataError, match="1 sources and 2 targets"):
+    with pytest.raises(DataError, match="1 source and 2 targets"):
         force(FIRST, torch.tensor([[5, EOS]]), [[4], [5]])
 
 

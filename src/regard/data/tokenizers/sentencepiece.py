@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import sentencepiece as spm
 
 from regard.data.tokenizers.base import FIRST, TextTokenizer
+from regard.data.tokenizers.resampling import drop_merges, sample_unigram
 from regard.errors import DataError, RecipeError
 from regard.protocols import BOS, EOS, PAD, UNK
 
@@ -60,6 +61,10 @@ class SentencePieceTokenizer(TextTokenizer):
         for ours, theirs in enumerate(self._theirs[FIRST:], FIRST):
             self._ours[theirs] = ours
         self._same_ids = self._processor.unk_id() == UNK and self._theirs[FIRST:] == list(range(FIRST, size))
+        plain = [i for i in range(size) if i not in special and not self._is_hidden(i)]
+        self._scores: dict[str, float] = {self._processor.id_to_piece(i): self._processor.get_score(i) for i in plain}
+        self._longest = max(map(len, self._scores), default=1)
+        self._merges = all(score.is_integer() for score in self._scores.values())  # ranks, and no log-probabilities
         super().__init__(len(self._theirs) - FIRST, tags)
 
     def encode(self, text: str) -> list[int]:
@@ -80,8 +85,26 @@ class SentencePieceTokenizer(TextTokenizer):
             strength: for unigram the smoothing of the distribution over all segmentations (Kudo 2018, α: lower is
                 noisier, 0.1-0.5 is usual); for BPE the share of merges left out (Provilkov et al. 2020, 0.1 is usual).
         """
-        spm.set_random_generator_seed(seed % 2**32)
-        return self._renumber(self._processor.encode(text, enable_sampling=True, nbest_size=-1, alpha=strength))
+        normal, draw = self._processor.normalize(text), random.Random(seed)
+        if self._merges:
+            pieces = drop_merges(normal, self._scores, strength, draw)
+        else:
+            pieces = sample_unigram(normal, self._scores, self._longest, strength, draw)
+        ids: list[int] = []
+        for piece in pieces:
+            found = [self._processor.piece_to_id(piece)] if piece in self._scores else self._spelt(piece)
+            if found != ids[-1:] or found != [self._processor.unk_id()]:  # of unknown characters in a row one is told
+                ids += found
+        return self._renumber(ids)
+
+    def _spelt(self, character: str) -> list[int]:
+        """Return what the best segmentation has for a character without a piece: its bytes, or the unknown one."""
+        as_bytes = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in character.encode()]
+        return as_bytes if all(map(self._processor.is_byte, as_bytes)) else [self._processor.unk_id()]
+
+    def _is_hidden(self, index: int) -> bool:
+        processor = self._processor
+        return processor.is_control(index) or processor.is_unused(index) or processor.is_byte(index)
 
     def _renumber(self, ids: list[int]) -> list[int]:
         return ids if self._same_ids else [self._ours[i] for i in ids]
