@@ -41,7 +41,7 @@ def test_weights_stand_below_their_tokens_whatever_their_script() -> None:
         "   W 1.00",
         "注意 0.25 0.75",
     ]
-    with pytest.raises(InputError, match=r"1 rows and 2 columns were named, but weights are \[2, 2\]"):
+    with pytest.raises(InputError, match=r"1 row and 2 columns were named, but weights are \[2, 2\]"):
         draw_weights(weights, ["W"], ["a", "b"])
 
 
