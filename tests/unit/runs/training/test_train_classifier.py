@@ -23,6 +23,7 @@ from regard.runs.recipes.toml import write_toml
 from regard.runs.training.train_classifier import train_classifier
 from regard.signals.classifier import load_classifier
 from regard.signals.synthetic import Tones
+from regard.training import Checkpoints
 from regard.training.distributed import Ranks
 from regard.training.weights import from_bytes
 from unit.training.together import together
@@ -199,6 +200,31 @@ def test_averages_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(["average", str(out)]) == 2
     assert run(["train", str(path), "--out", str(out)]) == 2
     assert capsys.readouterr().err.count("holds other things than a model") == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "held"),
+    [
+        ({}, "best"),
+        ({"keep_best": 0}, "last"),
+        ({"average": "last", "average_count": 2}, "last"),
+        ({"average": "best", "average_count": 1}, "best"),
+    ],
+)
+def test_what_is_returned_is_what_the_folder_holds(tmp_path: Path, asked: dict[str, Any], held: str) -> None:
+    tables = read_tables(recipe(tmp_path, valid_fraction=0.3))
+    with np.load(tmp_path / "train.npz") as stored:  # nothing can be learned: what comes last is not the best
+        labels = np.random.default_rng(2).permutation(stored["y"])
+        np.savez(tmp_path / "train.npz", **(dict(stored) | {"y": labels}))
+    tables["training"] |= asked
+    returned = train_classifier(tables, out=tmp_path / "run", data=tmp_path, quiet=True).model.state_dict()
+    kept = load_classifier(tmp_path / "run").model.state_dict()
+    checkpoints = Checkpoints(tmp_path / "run" / "checkpoints")
+    chosen = checkpoints.chosen(held, asked.get("average_count", 1))
+    assert chosen != checkpoints.chosen("last" if held == "best" else "best", len(chosen))
+    weights = checkpoints.average(chosen)
+    for name in kept:
+        assert torch.equal(returned[name], kept[name]) and torch.equal(kept[name], weights[f"model.{name}"]), name
 
 
 @pytest.mark.parametrize("fresh", [False, True])

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
+from regard.runs.evaluating.evaluate import evaluate
+from regard.runs.translating.filter import FilterOptions
 from regard.runs.translating.output import refuse_output, refuse_output_folder, write_result
+from regard.runs.translating.translate import translate
 from regard.storage import seal
 
 
@@ -76,3 +79,11 @@ def test_a_folder_without_the_right_to_write_is_none(tmp_path: Path, monkeypatch
     with pytest.raises(InputError, match="deep: cannot be written; you have not the right to"):
         refuse_output_folder(tmp_path / "new" / "deep")
     assert asked == [tmp_path]
+
+
+def test_from_python_too_a_place_is_looked_for_first(tmp_path: Path) -> None:
+    nowhere = tmp_path / "no" / "out"
+    with pytest.raises(InputError, match="cannot be written"):
+        translate(FilterOptions(("nobody",)), output=nowhere)
+    with pytest.raises(InputError, match="cannot be written"):
+        evaluate("nobody", source="s", references=["r"], output=nowhere)
