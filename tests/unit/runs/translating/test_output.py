@@ -46,6 +46,12 @@ def test_what_is_read_is_no_output(tmp_path: Path) -> None:
         refuse_output(tmp_path / "cases.npz", [tmp_path / "cases.npz"])
 
 
+def test_a_folder_and_a_file_in_none_are_no_output(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "no" / "out"):
+        with pytest.raises(InputError, match="cannot be written; name a file in a folder that exists"):
+            refuse_output(place, [])
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_without_the_right_to_write_nothing_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
