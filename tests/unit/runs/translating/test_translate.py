@@ -195,6 +195,17 @@ def test_processes_give_what_one_gives(model: str, tmp_path: Path, monkeypatch: 
     assert texts(results(options, lines, tmp_path, workers=2)[0]) == alone
 
 
+def test_workers_do_not_hear_control_c(model: str) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background nobody hears it
+    try:
+        with Workers(FilterOptions((model,), overrides=QUICK), 1, "cpu", 1) as workers:
+            assert workers._processes[0].pid is not None
+            os.kill(workers._processes[0].pid, signal.SIGINT)
+            assert [len(done.written) for done in [*workers.submit(0, ["12"], "x"), *workers.drain()]] == [1]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_worker_that_dies_is_told_and_mistakes_come_through(model: str) -> None:
     with pytest.raises(InputError, match="there is no model folder nowhere"):
         Workers(FilterOptions(("nowhere",)), 1, "cpu", 1)
