@@ -9,7 +9,7 @@ Axes: C channels, L frames.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -157,25 +157,32 @@ class AugmentOptions:
     noise: float = 0.0
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if not 0 <= value < math.inf or (item.name in ("shift", "rotate", "mask", "crop") and value > 1):
-                raise RecipeError(f"`data.augment.{item.name}` cannot be {value}")
-        if not self.crop:
-            raise RecipeError("`data.augment.crop` must be above 0: it is the share that is kept")
+        self.build()
 
     def build(self) -> Augment | None:
-        """Return the changes as one, in the order of the attributes; None if there is none."""
-        kinds: dict[str, Callable[[float], Augment]] = {
-            "shift": Shift,
-            "scale": Scale,
-            "rotate": Rotate,
-            "mask": Mask,
-            "noise": Noise,
-        }
-        changes: list[Augment] = [Crop(self.crop)] if self.crop < 1 else []
-        changes += [kind(getattr(self, name)) for name, kind in kinds.items() if getattr(self, name)]
+        """Return the changes as one, in the order of the attributes; None if there is none.
+
+        Raises:
+            RecipeError: a number that its change cannot have.
+        """
+        changes: list[Augment] = []
+        for item in fields(self):
+            if (number := getattr(self, item.name)) != item.default:
+                try:
+                    changes.append(_KINDS[item.name](number))
+                except RecipeError as error:
+                    raise RecipeError(f"`data.augment.{item.name}`: {error}") from None
         return Compose(changes) if changes else None
+
+
+_KINDS: Mapping[str, Callable[[float], Augment]] = {
+    "crop": Crop,
+    "shift": Shift,
+    "scale": Scale,
+    "rotate": Rotate,
+    "mask": Mask,
+    "noise": Noise,
+}
 
 
 def _require(name: str, what: str, value: float, *, most: float, above: bool = False) -> None:

@@ -202,7 +202,7 @@ def weights_of(estimator: TransformerClassifier, labels: Indices, classes: npt.N
         for label, weight in wanted.items():
             if not isinstance(weight, Real):
                 raise TypeError(f"`class_weight` must give numbers, but {label!r} weighs {weight!r}")
-        return weights_of_classes(labels, len(classes), [wanted.get(label, 1.0) for label in classes.tolist()])
+        return weights_of_classes(labels, len(classes), [wanted.get(label, 1.0) for label in known])
     if isinstance(wanted, str) and wanted == "balanced":
         return weights_of_classes(labels, len(classes), wanted)
     raise RecipeError(f"`class_weight` must be 'balanced' or label -> weight, but is {wanted!r}")

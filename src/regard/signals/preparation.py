@@ -124,17 +124,21 @@ class Preparation:
         """
         if raw.dtype.kind == "c":
             if not self.iq:
-                raise ShapeError("Complex data not supported; with iq=True it is taken as in-phase and quadrature")
+                raise ShapeError(
+                    "Complex data not supported; where `iq` is true it is taken as in-phase and quadrature"
+                )
             pairs = np.stack([raw.real, raw.imag], axis=-2)  # [..., C, 2, L]
             values = pairs.reshape(*raw.shape[:-2], -1, raw.shape[-1]).astype(np.float64)
         else:
             values = raw.astype(np.float64)
             if self.iq and values.shape[-2] % 2:
-                raise ShapeError(f"with iq=True real channels come in pairs, I and Q, but there are {values.shape[-2]}")
+                raise ShapeError(
+                    f"where `iq` is true real channels come in pairs, I and Q, but there are {values.shape[-2]}"
+                )
         if np.isinf(values).any():
             raise BadValueError(_TOO_LARGE)
         if self.missing == "error" and np.isnan(values).any():
-            raise BadValueError("Input X contains NaN; with missing='mask' such values are masked")
+            raise BadValueError("Input X contains NaN; where `missing` is 'mask' such values are masked")
         return values
 
     def check(self, cases: Cases, rows: Indices) -> None:

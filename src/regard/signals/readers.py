@@ -143,15 +143,12 @@ def naming(path: str | Path) -> Iterator[None]:
     """Say which file signals are from that cannot be used.
 
     Raises:
-        DataError: instead of a ShapeError, with the file before its words, and remedies as recipes have them.
+        DataError: instead of a ShapeError, with the file before its words.
     """
     try:
         yield
     except ShapeError as error:
-        words = str(error)
-        for in_python, in_recipe in (("iq=True", "iq = true"), ("missing='mask'", 'missing = "mask"')):
-            words = words.replace(in_python, in_recipe)
-        raise DataError(f"{path}: {words}") from None
+        raise DataError(f"{path}: {error}") from None
 
 
 def _refuse_missing(path: Path, labels: Sequence[str] | None) -> None:

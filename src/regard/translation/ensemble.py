@@ -88,15 +88,13 @@ class ModelEnsemble:
             search: the score, the coverage penalty included.
         """
         decoder = self.decoder(look=True)
+
+        def score(source: Tensor, fed: Any, lengths: Tensor | None, closed: Sequence[bool]) -> list[Forced]:
+            return force(decoder, source, fed, lengths, search, finished=closed)
+
+        ids = [source.ids for source in sources]
         with self.evaluating():
-            return score_all(
-                lambda source, fed, lengths, closed: force(decoder, source, fed, lengths, search, finished=closed),
-                [source.ids for source in sources],
-                targets,
-                finished,
-                batch_tokens=BATCH_TOKENS,
-                device=self.device,
-            )
+            return score_all(score, ids, targets, finished, batch_tokens=BATCH_TOKENS, device=self.device)
 
     def scored(
         self,
@@ -114,14 +112,9 @@ class ModelEnsemble:
             found: Tensor = model.output(model.hidden(source, target, lengths))
             return found
 
+        def score(source: Tensor, fed: Any, lengths: Tensor | None, closed: Sequence[bool]) -> list[Hypothesis]:
+            return score_at_once(logits, source, fed, lengths, search, finished=closed)
+
+        ids, tokens = [source.ids for source in sources], _BATCH_LOGITS // model.spec.target_vocab
         with self.evaluating():
-            return score_all(
-                lambda source, fed, lengths, closed: score_at_once(
-                    logits, source, fed, lengths, search, finished=closed
-                ),
-                [source.ids for source in sources],
-                targets,
-                finished,
-                batch_tokens=_BATCH_LOGITS // model.spec.target_vocab,
-                device=self.device,
-            )
+            return score_all(score, ids, targets, finished, batch_tokens=tokens, device=self.device)

@@ -76,9 +76,9 @@ class TestWhatItLearns:
         X[rng.random(X.shape) < 0.3] = np.nan
         model = quick(missing="mask").fit(X, y)
         assert model.score(X, y) > 0.9
-        with pytest.raises(ValueError, match=r"case 0: Input X contains NaN; with missing='mask'"):
+        with pytest.raises(ValueError, match=r"case 0: Input X contains NaN; where `missing` is 'mask'"):
             quick().fit(X, y)
-        with pytest.raises(ValueError, match=r"NaN.*missing='mask'"):
+        with pytest.raises(ValueError, match=r"NaN.*`missing` is 'mask'"):
             quick().fit([X[0], X[1][:3]], [0, 1])
 
     def test_labels_of_any_type(self) -> None:
@@ -333,7 +333,7 @@ def zeros(*shape: int) -> np.ndarray:
         ([zeros(2, 3), zeros(2, 3, 1)], [0, 1], r"case 1 must be \[length\] or \[channels, length\]"),
         (np.full((4, 2, 3), np.inf), [0, 1, 0, 1], "contains infinity"),
         (np.full((4, 2, 3), 1e300), [0, 1, 0, 1], "too large"),
-        (zeros(4, 2, 3) * 1j, [0, 1, 0, 1], "Complex data not supported.*iq=True"),
+        (zeros(4, 2, 3) * 1j, [0, 1, 0, 1], "Complex data not supported.*`iq` is true"),
         ([zeros(3), zeros(4) * 1j], [0, 1], "all real or all complex"),
         (np.full((4, 2, 3), "a"), [0, 1, 0, 1], "must be numbers, but is an array of <U1"),
         (zeros(4, 2, 3), [0.5, 1.2, 0.1, 3.3], "Unknown label type"),

@@ -72,9 +72,9 @@ def test_the_remedy_is_the_same_for_all_shapes(wrap: Any) -> None:
     hole[3, 2] = np.nan
     model = quick().fit(wrap(good), Y)
     for call in (lambda X: quick().fit(X, Y), model.predict):
-        with pytest.raises(ValueError, match=r"^case 3: Input X contains NaN; with missing='mask' such values"):
+        with pytest.raises(ValueError, match=r"^case 3: Input X contains NaN; where `missing` is 'mask' such values"):
             call(wrap(hole))
-        with pytest.raises(ValueError, match=r"^Complex data not supported; with iq=True"):
+        with pytest.raises(ValueError, match=r"^Complex data not supported; where `iq` is true"):
             call(wrap(good * 1j))
 
 

@@ -273,8 +273,8 @@ def test_groups_are_refused_where_there_are_none(tmp_path: Path) -> None:
         assert read_signals(tmp_path / "a.ts", layout, labelled=labelled).labels == ["a"]
 
 
-def test_remedies_are_told_as_a_recipe_has_them() -> None:
-    for X, words in (([[np.nan]], 'with missing = "mask" such values'), ([[1j]], "with iq = true it is taken")):
+def test_a_file_is_named_and_the_remedy_holds_in_a_recipe_too() -> None:
+    for X, words in (([[np.nan]], "where `missing` is 'mask' such values"), ([[1j]], "where `iq` is true it is taken")):
         with pytest.raises(DataError, match=rf"a\.npz: .*{words}"), naming("a.npz"):
             Preparation.fit(as_cases(np.array(X)), np.arange(1), iq=False, missing="error", scaling="none")
 

@@ -16,67 +16,79 @@ _UNKNOWN = 10.0
 """How many nats a character without a piece costs more than the least probable piece, as in sentencepiece."""
 
 
-def sample_unigram(text: str, scores: Mapping[str, float], longest: int, alpha: float, draw: Random) -> list[str]:
-    """Draw one of all segmentations, in proportion to its probability to the power of ``alpha`` (Kudo 2018, section 3).
+class UnigramSampler:
+    """One of all segmentations, in proportion to its probability to the power of α (Kudo 2018, section 3).
 
     Probabilities of all beginnings are summed forwards, then pieces are drawn from the end backwards.
 
     Args:
-        text: normalised.
         scores: the log-probability of each piece.
-        longest: characters of the longest piece.
-        alpha: 0 makes all segmentations alike, and the larger, the more often the best is drawn.
-        draw: where the randomness comes from.
-
-    Returns:
-        Pieces, and single characters where there are none.
     """
-    unknown = min(scores.values(), default=0.0) - _UNKNOWN
-    arrivals: list[list[tuple[float, int]]] = [[]]  # at each place: how probable, and where the last piece begins
-    sums = [0.0]
-    for end in range(1, len(text) + 1):
-        found = [
-            (sums[start] + alpha * scores[text[start:end]], start)
-            for start in range(max(0, end - longest), end)
-            if text[start:end] in scores
-        ] or [(sums[end - 1] + alpha * unknown, end - 1)]
-        highest = max(found)[0]
-        arrivals.append(found)
-        sums.append(highest + math.log(sum(math.exp(log - highest) for log, _ in found)))
 
-    pieces, end = [], len(text)
-    while end:
-        logs, starts = zip(*arrivals[end], strict=True)
-        (start,) = draw.choices(starts, [math.exp(log - sums[end]) for log in logs])
-        pieces.append(text[start:end])
-        end = start
-    return pieces[::-1]
+    def __init__(self, scores: Mapping[str, float]) -> None:
+        self.scores = scores
+        self._longest = max(map(len, scores), default=1)
+        self._unknown = min(scores.values(), default=0.0) - _UNKNOWN
+
+    def __call__(self, text: str, alpha: float, draw: Random) -> list[str]:
+        """Draw pieces, and single characters where there are none.
+
+        Args:
+            text: normalised.
+            alpha: 0 makes all segmentations alike, and the larger, the more often the best is drawn.
+            draw: where the randomness comes from.
+        """
+        arrivals: list[list[tuple[float, int]]] = [[]]  # at each place: how probable, and where the last piece begins
+        sums = [0.0]
+        for end in range(1, len(text) + 1):
+            found = [
+                (sums[start] + alpha * self.scores[text[start:end]], start)
+                for start in range(max(0, end - self._longest), end)
+                if text[start:end] in self.scores
+            ] or [(sums[end - 1] + alpha * self._unknown, end - 1)]
+            highest = max(found)[0]
+            arrivals.append(found)
+            sums.append(highest + math.log(sum(math.exp(log - highest) for log, _ in found)))
+
+        pieces, end = [], len(text)
+        while end:
+            logs, starts = zip(*arrivals[end], strict=True)
+            (start,) = draw.choices(starts, [math.exp(log - sums[end]) for log in logs])
+            pieces.append(text[start:end])
+            end = start
+        return pieces[::-1]
 
 
-def drop_merges(text: str, scores: Mapping[str, float], share: float, draw: Random) -> list[str]:
-    """Merge characters as BPE does, each possible merge being left out of a step with probability ``share``.
+class MergeDropout:
+    """Characters merged as BPE does, each possible merge being left out of a step with some probability.
 
     That is BPE dropout (Provilkov et al. 2020, algorithm 1): without it the best merge of each step is made, and a word
     is done when no merge is left.
 
     Args:
-        text: normalised; "▁" begins a word.
         scores: of each piece, the highest to be merged first.
-        share: 0 is BPE, 1 leaves single characters.
-        draw: where the randomness comes from.
-
-    Returns:
-        Pieces, and single characters where there are none.
     """
-    pieces: list[str] = []
-    for word in re.split("(?=▁)", text):
-        parts = list(word)
-        while True:
-            pairs = ((scores.get(a + b), -i) for i, (a, b) in enumerate(pairwise(parts)))
-            kept = [(score, place) for score, place in pairs if score is not None and draw.random() >= share]
-            if not kept:
-                break
-            at = -max(kept)[1]
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        pieces += parts
-    return pieces
+
+    def __init__(self, scores: Mapping[str, float]) -> None:
+        self.scores = scores
+
+    def __call__(self, text: str, share: float, draw: Random) -> list[str]:
+        """Return pieces, and single characters where there are none.
+
+        Args:
+            text: normalised; "▁" begins a word.
+            share: the probability; 0 is BPE, 1 leaves single characters.
+            draw: where the randomness comes from.
+        """
+        pieces: list[str] = []
+        for word in re.split("(?=▁)", text):
+            parts = list(word)
+            while True:
+                pairs = ((self.scores.get(a + b), -i) for i, (a, b) in enumerate(pairwise(parts)))
+                kept = [(score, place) for score, place in pairs if score is not None and draw.random() >= share]
+                if not kept:
+                    break
+                at = -max(kept)[1]
+                parts[at : at + 2] = [parts[at] + parts[at + 1]]
+            pieces += parts
+        return pieces

@@ -13,11 +13,12 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import sentencepiece as spm
 
 from regard.data.tokenizers.base import FIRST, TextTokenizer
-from regard.data.tokenizers.resampling import drop_merges, sample_unigram
+from regard.data.tokenizers.resampling import MergeDropout, UnigramSampler
 from regard.errors import DataError, RecipeError
 from regard.protocols import BOS, EOS, PAD, UNK
 
@@ -50,21 +51,13 @@ class SentencePieceTokenizer(TextTokenizer):
             size = self._processor.get_piece_size()
         except (RuntimeError, ValueError, TypeError):
             raise DataError("this is not a sentencepiece model, or it is damaged") from None
-        special = {
-            self._processor.pad_id(),
-            self._processor.bos_id(),
-            self._processor.eos_id(),
-            self._processor.unk_id(),
-        }
+        processor = self._processor
+        special = {processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id()}
         self._theirs = [-1] * FIRST + [i for i in range(size) if i not in special]
         self._ours = [UNK] * size
         for ours, theirs in enumerate(self._theirs[FIRST:], FIRST):
             self._ours[theirs] = ours
         self._same_ids = self._processor.unk_id() == UNK and self._theirs[FIRST:] == list(range(FIRST, size))
-        plain = [i for i in range(size) if i not in special and not self._is_hidden(i)]
-        self._scores: dict[str, float] = {self._processor.id_to_piece(i): self._processor.get_score(i) for i in plain}
-        self._longest = max(map(len, self._scores), default=1)
-        self._merges = all(score.is_integer() for score in self._scores.values())  # ranks, and no log-probabilities
         super().__init__(len(self._theirs) - FIRST, tags)
 
     def encode(self, text: str) -> list[int]:
@@ -85,26 +78,31 @@ class SentencePieceTokenizer(TextTokenizer):
             strength: for unigram the smoothing of the distribution over all segmentations (Kudo 2018, α: lower is
                 noisier, 0.1-0.5 is usual); for BPE the share of merges left out (Provilkov et al. 2020, 0.1 is usual).
         """
-        normal, draw = self._processor.normalize(text), random.Random(seed)
-        if self._merges:
-            pieces = drop_merges(normal, self._scores, strength, draw)
-        else:
-            pieces = sample_unigram(normal, self._scores, self._longest, strength, draw)
+        sampler = self._sampler
         ids: list[int] = []
-        for piece in pieces:
-            found = [self._processor.piece_to_id(piece)] if piece in self._scores else self._spelt(piece)
+        for piece in sampler(self._processor.normalize(text), strength, random.Random(seed)):
+            found = [self._processor.piece_to_id(piece)] if piece in sampler.scores else self._spelt(piece)
             if found != ids[-1:] or found != [self._processor.unk_id()]:  # of unknown characters in a row one is told
                 ids += found
         return self._renumber(ids)
+
+    @cached_property
+    def _sampler(self) -> UnigramSampler | MergeDropout:
+        """Made when first asked for, as the scores of all pieces are asked for one by one."""
+        processor = self._processor
+        plain = (
+            i
+            for i in self._theirs[FIRST:]
+            if not (processor.is_control(i) or processor.is_unused(i) or processor.is_byte(i))
+        )
+        scores = {processor.id_to_piece(i): processor.get_score(i) for i in plain}
+        # of BPE they are ranks, and no log-probabilities
+        return MergeDropout(scores) if all(map(float.is_integer, scores.values())) else UnigramSampler(scores)
 
     def _spelt(self, character: str) -> list[int]:
         """Return what the best segmentation has for a character without a piece: its bytes, or the unknown one."""
         as_bytes = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in character.encode()]
         return as_bytes if all(map(self._processor.is_byte, as_bytes)) else [self._processor.unk_id()]
-
-    def _is_hidden(self, index: int) -> bool:
-        processor = self._processor
-        return processor.is_control(index) or processor.is_unused(index) or processor.is_byte(index)
 
     def _renumber(self, ids: list[int]) -> list[int]:
         return ids if self._same_ids else [self._ours[i] for i in ids]

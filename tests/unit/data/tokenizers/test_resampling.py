@@ -11,19 +11,20 @@ from collections import Counter
 import pytest
 
 from regard.data import train_sentencepiece
-from regard.data.tokenizers.resampling import drop_merges, sample_unigram
+from regard.data.tokenizers.resampling import MergeDropout, UnigramSampler
 from unit.data.tokenizers.test_sentencepiece import NASTY, corpus
 
-UNIGRAM = {"a": -1.0, "b": -2.0, "ab": -1.5, "ba": -2.5, "aba": -4.0}
-MERGES = {"a": -9.0, "b": -9.0, "c": -9.0, "ab": 0.0, "bc": -1.0, "abc": -2.0}
+LOG_PROBS = {"a": -1.0, "b": -2.0, "ab": -1.5, "ba": -2.5, "aba": -4.0}
+UNIGRAM = UnigramSampler(LOG_PROBS)
+MERGES = MergeDropout({"a": -9.0, "b": -9.0, "c": -9.0, "ab": 0.0, "bc": -1.0, "abc": -2.0})
 
 
 def test_each_segmentation_is_drawn_as_often_as_it_is_probable() -> None:
     alpha, draws = 0.7, 20_000
     ways = [("a", "b", "a"), ("ab", "a"), ("a", "ba"), ("aba",)]
-    weights = [math.exp(alpha * sum(UNIGRAM[piece] for piece in way)) for way in ways]
+    weights = [math.exp(alpha * sum(LOG_PROBS[piece] for piece in way)) for way in ways]
     draw = random.Random(2)
-    found = Counter(tuple(sample_unigram("aba", UNIGRAM, 3, alpha, draw)) for _ in range(draws))
+    found = Counter(tuple(UNIGRAM("aba", alpha, draw)) for _ in range(draws))
     assert found.keys() == {*ways}
     for way, weight in zip(ways, weights, strict=True):
         share = weight / sum(weights)
@@ -32,17 +33,17 @@ def test_each_segmentation_is_drawn_as_often_as_it_is_probable() -> None:
 
 def test_merges_are_left_out_as_often_as_asked() -> None:
     draw = random.Random(3)
-    assert drop_merges("ab▁abc", MERGES, 0.0, draw) == ["ab", "▁", "abc"]
-    assert drop_merges("ab▁abc", MERGES, 1.0, draw) == ["a", "b", "▁", "a", "b", "c"]
-    found = Counter(tuple(drop_merges("ab", MERGES, 0.3, draw)) for _ in range(10_000))
+    assert MERGES("ab▁abc", 0.0, draw) == ["ab", "▁", "abc"]
+    assert MERGES("ab▁abc", 1.0, draw) == ["a", "b", "▁", "a", "b", "c"]
+    found = Counter(tuple(MERGES("ab", 0.3, draw)) for _ in range(10_000))
     assert found["a", "b"] == pytest.approx(3000, abs=4 * math.sqrt(10_000 * 0.3 * 0.7))  # 4 sigma
 
 
 def test_characters_without_a_piece_stand_alone() -> None:
     draw = random.Random(5)
-    assert sample_unigram("a☃☃b", UNIGRAM, 3, 1.0, draw) == ["a", "☃", "☃", "b"]
-    assert drop_merges("a☃b", MERGES, 0.0, draw) == ["a", "☃", "b"]
-    assert sample_unigram("", UNIGRAM, 3, 1.0, draw) == drop_merges("", MERGES, 0.0, draw) == []
+    assert UNIGRAM("a☃☃b", 1.0, draw) == ["a", "☃", "☃", "b"]
+    assert MERGES("a☃b", 0.0, draw) == ["a", "☃", "b"]
+    assert UNIGRAM("", 1.0, draw) == MERGES("", 0.0, draw) == []
 
 
 @pytest.mark.parametrize(("model_type", "strength"), [("unigram", 100.0), ("bpe", 0.0)])
