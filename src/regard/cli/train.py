@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,6 +50,15 @@ def train(
     init: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Start from this model folder.", show_default=False)
     ] = None,
+    said: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any other key of a recipe, as training.label_smoothing=0.2; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     device: Device = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
@@ -79,22 +88,26 @@ def train(
     ``kind = "signals"`` in ``[data]``. The same command goes on with a stopped run.
     """
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
+    from regard.runs.recipes.changes import read_changes
+
+    changes = read_changes(said or ())
     if recipe is not None and _names_signals(recipe):
-        said: dict[str, object] = {
+        senseless: dict[str, object] = {
             "--source": source,
             "--target": target,
             "--pairs": pairs,
             "--valid": valid,
             "--preset": preset,
         }
-        said |= {"--valid-pairs": valid_pairs, "--init": init, "--plot": plot, "--replay": replay}
-        said |= {"--dry-run": dry_run, "--lr-range": lr_range, "--tensorboard": tensorboard}
-        if strange := [flag for flag, value in said.items() if value]:
+        senseless |= {"--valid-pairs": valid_pairs, "--init": init, "--plot": plot, "--replay": replay}
+        senseless |= {"--dry-run": dry_run, "--lr-range": lr_range, "--tensorboard": tensorboard}
+        if strange := [flag for flag, value in senseless.items() if value]:
             raise typer.BadParameter(
                 f"{recipe} is of signals, where {strange[0]} has no meaning", param_hint=strange[0]
             )
         limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
-        _train_on_signals(recipe, limits, out=out, data=data, device=device, threads=threads, quiet=quiet, dump=dump)
+        changes |= {f"training.{name}": limit for name, limit in limits.items() if limit is not None}
+        _train_on_signals(recipe, changes, out=out, data=data, device=device, threads=threads, quiet=quiet, dump=dump)
         return
     if valid is not None and valid_pairs is not None:
         raise typer.BadParameter("give --valid or --valid-pairs, not both", param_hint="--valid")
@@ -123,6 +136,7 @@ def train(
         minutes=minutes,
         seed=seed,
         init=init,
+        changes=changes,
     )
     asked.corpora()  # mistakes are told before anything large is loaded
     if dump:
@@ -175,7 +189,7 @@ def _names_signals(recipe: Path) -> bool:
 
 def _train_on_signals(
     recipe: Path,
-    limits: Mapping[str, int | float | None],
+    changes: Mapping[str, Any],
     *,
     out: Path | None,
     data: Path | None,
@@ -188,13 +202,13 @@ def _train_on_signals(
         from regard.runs.recipes.signal_plan import plan_signals
         from regard.runs.recipes.signal_recipe import dump_signals
 
-        typer.echo(dump_signals(plan_signals(recipe, data=data, limits=limits).recipe), nl=False)
+        typer.echo(dump_signals(plan_signals(recipe, data=data, changes=changes).recipe), nl=False)
         return
     from regard.cli.machine import set_up
     from regard.runs.training.train_classifier import train_classifier
 
     set_up(threads, device)
-    train_classifier(recipe, limits=limits, out=out, data=data, device=device, quiet=quiet)
+    train_classifier(recipe, changes=changes, out=out, data=data, device=device, quiet=quiet)
 
 
 def _say(sentence: str, quiet: bool) -> None:

@@ -225,6 +225,8 @@ def test_train_translate_evaluate_average(
     dumped = capsys.readouterr().out
     Path("effective.toml").write_text(dumped)
     assert check(read_tables("effective.toml")).training.updates == 3
+    assert run(["train", "recipe.toml", "--dump", "--set", "training.weight_decay=0.5", "--set", "data.workers=1"]) == 0
+    assert {"weight_decay = 0.5", "workers = 1"} <= {*capsys.readouterr().out.split("\n")}
     assert run(["train", "recipe.toml", "--updates", "4", "--valid", "train.src", "train.tgt", "-q"]) == 0
     assert capsys.readouterr() == ("", "")
     assert run(["translate", "runs/recipe", "-i", "train.src"]) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, RecipeError
+from regard.runs.recipes.changes import Changes, changed, key_and_text, value_of
 from regard.runs.recipes.kind import is_of_signals
 from regard.runs.recipes.recipe import DataOptions, ModelChoice, Recipe, Tables, check, dump, in_folder, listed
 from regard.runs.recipes.signal_recipe import ClassifierChoice, check_signals, dump_signals
@@ -23,22 +23,15 @@ class Variant:
 
     Attributes:
         name: ``model.positions=none``; several keys are joined by commas.
-        changes: ``section.key`` to its value.
+        changes: what is filled in.
     """
 
     name: str
-    changes: Mapping[str, Any]
+    changes: Changes
 
     def tables(self, tables: Mapping[str, Any]) -> Tables:
         """Return the tables of a recipe with the changes made."""
-        changed: Tables = json.loads(json.dumps(tables, default=str))
-        for key, value in self.changes.items():
-            *sections, last = key.split(".")
-            place: dict[str, Any] = changed
-            for section in sections:
-                place = place.setdefault(section, {})
-            place[last] = value
-        return changed
+        return changed(tables, self.changes)
 
 
 def variants(vary: Sequence[str]) -> list[Variant]:
@@ -51,10 +44,7 @@ def variants(vary: Sequence[str]) -> list[Variant]:
     """
     choices: dict[str, list[Any]] = {}
     for line in vary:
-        key, equals, values = line.partition("=")
-        key = key.strip()
-        if not equals or not values.strip() or "." not in key:
-            raise RecipeError(f"--vary must be like model.positions=none,learned, but is {line!r}")
+        key, values = key_and_text(line, "--vary", "model.positions=none,learned")
         if key in choices:
             raise RecipeError(f"--vary names {key} twice; give all its values in one")
         if key == "training.seed":
@@ -85,8 +75,8 @@ def usable(chosen: Sequence[Variant], tables: Tables, recipe: str | Path, data: 
     known: dict[Hashable, Variant] = {}
     for variant in chosen:
         where = f"{recipe} with {variant.name}"
-        changed = variant.tables(tables)
-        sense, files = _of_signals(changed, where, data) if is_of_signals(changed) else _of_text(changed, where, data)
+        filled = variant.tables(tables)
+        sense, files = _of_signals(filled, where, data) if is_of_signals(filled) else _of_text(filled, where, data)
         for key, path in files:
             if path == "-":
                 raise RecipeError(f"{where}: several trainings cannot read standard input ({key}); name a file")
@@ -139,17 +129,10 @@ def _values(text: str) -> list[Any]:
     try:
         values: list[Any] = tomllib.loads(f"x = [{text}]")["x"]
     except tomllib.TOMLDecodeError:
-        values = [_value(part.strip()) for part in text.split(",")]
+        values = [value_of(part.strip()) for part in text.split(",")]
     if any(value == "" for value in values):
         raise RecipeError(f"--vary has an empty value in {text!r}")
     return values
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"x = {text}")["x"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def _shown(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from regard.data import CorpusFiles
 from regard.errors import FolderError, RecipeError
 from regard.plural import plural
+from regard.runs.recipes.changes import Changes, changed
 from regard.runs.recipes.defaults import Extent, complete
 from regard.runs.recipes.recipe import Recipe, Tables, check, read_tables
 from regard.training.options import LENGTHS
@@ -98,6 +99,7 @@ def plan(
     minutes: float | None = None,
     seed: int | None = None,
     init: str | Path | None = None,
+    changes: Changes | None = None,
 ) -> Plan:
     """Put together a recipe file and what is said beside it, which wins.
 
@@ -115,6 +117,7 @@ def plan(
         minutes: when to stop.
         seed: of everything random.
         init: a model folder to start from; not needed by a run that has begun, which has all of it.
+        changes: further keys of a recipe, as ``{"training.label_smoothing": 0.2}``.
 
     Raises:
         RecipeError: the file, or a key or value, cannot be used.
@@ -122,6 +125,10 @@ def plan(
     tables = {} if recipe is None else read_tables(recipe)
     where = "the command line" if recipe is None else str(recipe)
     check(tables, where)
+    if changes:
+        where = f"{where} with {', '.join(changes)}"
+        tables = changed(tables, changes)
+        check(tables, where)
     said: Tables = {
         "data": {"source": source, "target": target, "pairs": pairs},
         "model": {"preset": preset},

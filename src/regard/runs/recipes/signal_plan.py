@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import FolderError
+from regard.runs.recipes.changes import Changes, changed
 from regard.runs.recipes.recipe import in_folder, read_tables
 from regard.runs.recipes.signal_recipe import SignalRecipe, check_signals, complete
 from regard.signals.readers import SignalSet, read_signals
@@ -34,7 +35,7 @@ def plan_signals(
     recipe: str | Path | Mapping[str, Any],
     *,
     data: str | Path | None = None,
-    limits: Mapping[str, int | float | None] | None = None,
+    changes: Changes | None = None,
     warmup: int | None = None,
 ) -> SignalPlan:
     """Return the recipe in effect, after a look at the number of cases.
@@ -42,7 +43,7 @@ def plan_signals(
     Args:
         recipe: a TOML file, or its tables.
         data: the folder where relative paths start; left out, that of the recipe file, else the current one.
-        limits: ``updates``, ``epochs``, ``minutes`` or ``seed``, which win over those of the recipe; None says nothing.
+        changes: keys that win over those of the recipe, as ``{"training.updates": 500}``.
         warmup: of the run that is gone on with: it stays, though the run may now be asked to go on for longer.
 
     Raises:
@@ -52,9 +53,9 @@ def plan_signals(
         tables, where, beside = {name: dict(table) for name, table in recipe.items()}, "recipe", Path()
     else:
         tables, where, beside = read_tables(recipe), str(recipe), Path(recipe).parent
-    said = {key: value for key, value in (limits or {}).items() if value is not None}
-    if said:
-        tables["training"] = {**tables.get("training", {}), **said}
+    if changes:
+        where = f"{where} with {', '.join(changes)}"
+        tables = changed(tables, changes)
     given = check_signals(tables, where).data
     if warmup is not None:
         tables["training"] = {"warmup": warmup, **tables.get("training", {})}

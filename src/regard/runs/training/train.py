@@ -12,6 +12,7 @@ from regard.device import best_device
 from regard.errors import DataError, InterruptedRun
 from regard.models import build, spec_to_dict
 from regard.protocols import Observer
+from regard.runs.recipes.changes import Changes
 from regard.runs.recipes.defaults import Extent
 from regard.runs.recipes.plan import Plan, plan
 from regard.runs.saying import say_nothing, say_on_stderr
@@ -47,6 +48,7 @@ def train(
     minutes: float | None = None,
     seed: int | None = None,
     init: str | Path | None = None,
+    changes: Changes | None = None,
     device: str = "auto",
     quiet: bool = False,
     tensorboard: bool = False,
@@ -71,6 +73,7 @@ def train(
         minutes: stop after so many minutes, summed over all calls that went on with this run.
         seed: of everything random.
         init: a model folder to start from, with its vocabulary; see ``training.init`` of a recipe.
+        changes: further keys of a recipe, as ``{"training.label_smoothing": 0.2}``.
         device: ``cpu``, ``cuda``, ``mps``; ``auto`` takes the first that is there, from the end.
         quiet: say nothing on stderr: neither what is chosen nor how it goes.
         tensorboard: write curves to the folder ``tensorboard`` of the run.
@@ -95,6 +98,7 @@ def train(
         minutes=minutes,
         seed=seed,
         init=init,
+        changes=changes,
     )
     return train_planned(asked, device=device, quiet=quiet, tensorboard=tensorboard, observers=observers)
 

@@ -13,6 +13,7 @@ from regard.device import best_device
 from regard.errors import InterruptedRun
 from regard.models import build_classifier
 from regard.protocols import Observer
+from regard.runs.recipes.changes import Changes
 from regard.runs.recipes.signal_plan import plan_signals
 from regard.runs.recipes.signal_recipe import signal_tables
 from regard.runs.saying import say_nothing, say_on_stderr
@@ -32,7 +33,7 @@ def train_classifier(
     *,
     out: str | Path | None = None,
     data: str | Path | None = None,
-    limits: Mapping[str, int | float | None] | None = None,
+    changes: Changes | None = None,
     device: str = "auto",
     quiet: bool = False,
     observers: Sequence[Observer] = (),
@@ -46,7 +47,7 @@ def train_classifier(
         recipe: a TOML file, or its tables; see `regard.runs.recipes.signal_recipe`.
         out: the folder of the run; left out, one named after the recipe, in ``runs``.
         data: the folder where relative paths start; left out, that of the recipe file, else the current one.
-        limits: ``updates``, ``epochs``, ``minutes`` or ``seed``, which win over those of the recipe; None says nothing.
+        changes: keys that win over those of the recipe, as ``{"training.updates": 500}``.
         device: ``cpu``, ``cuda``, ``mps``; ``auto`` takes the first that is there, from the end.
         quiet: say nothing on stderr.
         observers: told of updates, validations and checkpoints as they happen.
@@ -61,7 +62,7 @@ def train_classifier(
     with joined(chosen) as ranks:
         say = say_nothing if quiet or not ranks.is_first else say_on_stderr
         with ranks.first():
-            plan = plan_signals(recipe, data=data, limits=limits, warmup=folder.warmup())
+            plan = plan_signals(recipe, data=data, changes=changes, warmup=folder.warmup())
             options = plan.recipe.training
             if ranks.is_first:
                 folder.claim()

@@ -305,18 +305,18 @@ def test_stopped_and_gone_on_with_is_one_run_to_the_bit(tmp_path: Path) -> None:
     # a warm-up that is left out would fit the number of updates of the first call
     path.write_text(path.read_text() + 'schedule = "constant"\nkeep_best = 0\nwarmup = 2\n')
     whole = train_classifier(path, out=tmp_path / "whole", quiet=True)
-    train_classifier(path, out=tmp_path / "parts", quiet=True, limits={"updates": 10})
+    train_classifier(path, out=tmp_path / "parts", quiet=True, changes={"training.updates": 10})
     parts = train_classifier(path, out=tmp_path / "parts", quiet=True)
     for name, weights in whole.model.state_dict().items():
         assert (weights == parts.model.state_dict()[name]).all(), name
     with pytest.raises(FolderError, match=r"another recipe: training\.seed was 1 and is 7"):
-        train_classifier(path, out=tmp_path / "parts", quiet=True, limits={"seed": 7})
+        train_classifier(path, out=tmp_path / "parts", quiet=True, changes={"training.seed": 7})
     assert load_classifier(tmp_path / "whole").recipe == whole.recipe
 
 
 def test_other_cases_are_not_gone_on_with(tmp_path: Path) -> None:
     path = recipe(tmp_path)
-    train_classifier(path, out=tmp_path / "run", quiet=True, limits={"updates": 8})
+    train_classifier(path, out=tmp_path / "run", quiet=True, changes={"training.updates": 8})
     stored = dict(np.load(tmp_path / "train.npz"))
     stored["X"][0, 0, 0] += 1
     np.savez(tmp_path / "train.npz", **stored)
@@ -348,7 +348,7 @@ def test_generated_and_the_ceiling(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_the_recipe_in_effect_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recipe(tmp_path)
-    assert run(["train", str(path), "--dump", "--updates", "17"]) == 0
+    assert run(["train", str(path), "--dump", "--updates", "17", "--set", "training.seed=23"]) == 0
     dumped = capsys.readouterr().out
     assert "updates = 17" in dumped
     (tmp_path / "again.toml").write_text(dumped)
