@@ -44,9 +44,9 @@ def greedy_search(
     while True:
         step = decoder.step(tokens, state)
         log_probs_NV = step.logits.float().log_softmax(dim=-1)
-        log_probs_NV[:, [PAD, BOS]] = -math.inf
-        too_short = [row for row, sentence in enumerate(running) if len(ids[sentence]) < fewest[sentence]]
-        log_probs_NV[too_short, EOS] = -math.inf
+        log_probs_NV[:, PAD] = log_probs_NV[:, BOS] = -math.inf
+        if too_short := [row for row, sentence in enumerate(running) if len(ids[sentence]) < fewest[sentence]]:
+            log_probs_NV[too_short, EOS] = -math.inf
 
         best, tokens = log_probs_NV.max(dim=-1)
         stay = []
