@@ -31,14 +31,14 @@ decoder_final_norm = true
 dropout = 0.0
 
 [training]
-updates = 1000
+updates = 1800
 max_tokens = 1024
 learning_rate = 3e-3
 schedule = "cosine"
 warmup = 200
 label_smoothing = 0.0
-validate_every = 1000
-save_every = 1000
+validate_every = 1800
+save_every = 1800
 average = "none"
 
 [generation]
