@@ -114,7 +114,8 @@ def _by_chunks(
     with torch.autocast(device, enabled=False):
         h, w, b = hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
         h_product, w_product = h.to(product), w.to(product)
-        loss, z_labels = torch.zeros(2, dtype=exact, device=hidden.device)
+        z_labels = torch.zeros((), dtype=exact, device=hidden.device)
+        p_labels = torch.empty(N, dtype=exact, device=hidden.device)
         d_hidden = torch.empty_like(hidden, dtype=exact)
         d_weight = torch.zeros_like(weight, dtype=exact)
         d_bias = torch.zeros(V, dtype=exact, device=weight.device)
@@ -123,19 +124,27 @@ def _by_chunks(
             rows = slice(start, start + chunk_rows)
             label = labels[rows, None]
             z = F.linear(h[rows], w, b).to(exact)  # [chunk, V]
-            z_label = z.gather(1, label).sum()
-            z_labels += z_label
-            # The largest p is exp(largest z - lse), never under 1 / V, so it gives lse away: one pass of exp, not two.
-            largest_z = z.amax(dim=1)
+            z_labels += z.gather(1, label).sum()
             p = torch.softmax(z, dim=1, out=z)
-            loss += (largest_z - p.amax(dim=1).log()).sum() - z_label
+            p_labels[rows] = p.gather(1, label)[:, 0]
             if with_gradients:
                 d_z = p.scatter_add_(1, label, torch.full_like(label, smoothing - 1, dtype=exact))
                 if bias is not None:
                     d_bias += d_z.sum(dim=0)
                 d_z = d_z.to(product)
                 d_hidden[rows] = d_z @ w_product
-                d_weight += d_z.T @ h_product[rows]
+                if product == exact:
+                    d_weight.addmm_(d_z.T, h_product[rows])  # adds while it multiplies: no other matrix of this size
+                else:
+                    d_weight += d_z.T @ h_product[rows]
+
+        log_p = p_labels.log()
+        # a probability that is no normal number has lost digits, or all of them; its logarithm has not
+        improbable = (p_labels < torch.finfo(exact).tiny).nonzero()[:, 0]
+        for start in range(0, len(improbable), chunk_rows):
+            few = improbable[start : start + chunk_rows]
+            log_p[few] = F.linear(h[few], w, b).to(exact).log_softmax(dim=1).gather(1, labels[few, None])[:, 0]
+        loss = -log_p.sum()
 
         if smoothing:
             mean_weight, mean_bias = weight.mean(dim=0, dtype=exact), 0 if bias is None else bias.mean(dtype=exact)

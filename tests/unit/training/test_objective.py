@@ -83,6 +83,22 @@ def test_chunked_equals_plain(dtype, with_bias, smoothing, chunk_rows):
         assert (ours - theirs).norm() <= TOLERANCE[dtype] * theirs.norm()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_words_too_improbable_for_a_float_cost_what_they_cost(dtype):
+    torch.manual_seed(5)
+    bias = torch.randn(V, dtype=dtype)
+    # probabilities at e^-95, a float32 with digits lost, and where float64 has no number left
+    bias[2], bias[3], bias[5], bias[7] = -95.0, -300.0, -2000.0, -math.inf
+    hidden, weight = torch.randn(N, D, dtype=dtype), torch.randn(V, D, dtype=dtype) / 10
+    labels = torch.randint(11, V, (N,))
+    labels[::3], labels[1::5], labels[7] = 2, 3, 5
+    plain = smoothed_cross_entropy(F.linear(hidden, weight, bias), labels, 0.0)
+    chunked = chunked_cross_entropy(hidden, weight, bias, labels, 0.0, chunk_rows=11)
+    assert abs((chunked - plain) / plain) <= TOLERANCE[dtype]
+    labels[13] = 7
+    assert chunked_cross_entropy(hidden, weight, bias, labels, 0.0, chunk_rows=11).item() == math.inf
+
+
 def test_gradcheck():
     torch.manual_seed(3)
     sizes = ((5, 3), (7, 3), (7,))
