@@ -71,7 +71,7 @@ def train(
         better: which of the figures decides.
         observers: told ``started`` or ``resumed``, then ``update``, ``validating``, ``validation``, ``saved``, and at
             last ``ended``; ``notice`` has ``words`` for people. Each event has ``update`` and ``seconds``; only
-            ``seconds`` differs between two equal runs.
+            ``seconds`` differs between two equal runs. Updates and epochs are told from 1.
         fingerprint: whatever else must not change between a run and its resumption, as JSON values.
         ranks: the processes of this run, all of which call with the same arguments but for ``batches``: each gives its
             shares of the same batches, of which some may be empty. The first alone writes and has observers.
@@ -167,7 +167,7 @@ class _Run:
             if reason:
                 break
             if batch == 0 and s.tokens == tokens:
-                raise TrainingError(f"epoch {s.epoch} gave no target token to learn from; look at the data and filters")
+                raise TrainingError(f"epoch {s.epoch + 1} has no target token to learn from; look at the data and filters")
             s.epoch, s.batch = s.epoch + 1, 0
         self._keep_up(last=True)
         return reason
@@ -188,7 +188,7 @@ class _Run:
             s.update += 1
             s.tokens += done.tokens
             loss = done.loss / done.tokens
-            facts = {"epoch": s.epoch, "loss": loss, "tokens": done.tokens, "rate": rate}
+            facts = {"epoch": s.epoch + 1, "loss": loss, "tokens": done.tokens, "rate": rate}
             if self.ema:
                 self.ema.update(s.update)
             if self.compiled:

@@ -137,12 +137,10 @@ class _Window:
         self.last = facts["seconds"]
 
     def line(self, facts: Mapping[str, Any], *, left: float | None) -> str:
-        loss = self.loss / self.tokens
         parts = [
             f"update {facts['update']:,}",
-            f"epoch {facts['epoch'] + 1}",
-            f"loss {loss:.3f} nats/{self.unit.rpartition(' ')[2]}",
-            f"ppl {math.exp(min(loss, 700)):,.4g}",
+            f"epoch {facts['epoch']}",
+            f"loss {self.loss / self.tokens:.3f} nats/{self.unit.rpartition(' ')[2]}",
             f"rate {facts['rate']:.2e}",
             f"{self.tokens / max(facts['seconds'] - self.since, 1e-9):,.0f} {self.unit}s/s",
             f"gradient {facts['gradient_norm']:.2f}",
@@ -178,7 +176,7 @@ class _Pace:
         if "updates" in self.limits:
             ends.append((self.limits["updates"] - update) * per_update)
         if "epochs" in self.limits and self.epoch is not None and self.epoch_length:
-            last = self.epoch_began + (self.limits["epochs"] - self.epoch) * self.epoch_length
+            last = self.epoch_began + (self.limits["epochs"] - self.epoch + 1) * self.epoch_length
             ends.append((last - update) * per_update)
         return max(min(ends), 0.0) if ends else None
 

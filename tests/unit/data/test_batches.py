@@ -208,7 +208,7 @@ def test_weights_say_how_often_an_example_is_seen() -> None:
 
 def test_weights_that_leave_nothing_are_refused() -> None:
     source = TokenBatches(corpus_of([(3, 3)], {0.001: 1}), max_tokens=211)
-    with pytest.raises(DataError, match="epoch 0 has no example"):
+    with pytest.raises(DataError, match="epoch 1 has no example"):
         source.num_batches(0)
 
 

@@ -112,7 +112,7 @@ def assert_same(run: Run, unbroken: Run) -> None:
 def test_what_an_unbroken_run_does(unbroken):
     assert [facts["update"] for facts in unbroken.named("update")] == list(range(1, 9))
     assert [facts["update"] for facts in unbroken.named("validation")] == [2, 4, 6, 8]
-    assert [facts["epoch"] for facts in unbroken.named("update")] == [0] * 4 + [1] * 4
+    assert [facts["epoch"] for facts in unbroken.named("update")] == [1] * 4 + [2] * 4
     assert unbroken.given == [1000 * epoch + 10 * i + row for epoch in (0, 1) for i in range(7) for row in range(3)]
     schedule = options().rates()
     assert [facts["rate"] for facts in unbroken.named("update")] == [schedule(step) for step in range(1, 9)]
@@ -472,7 +472,7 @@ def test_a_corpus_without_tokens(make_run, make_pairs):
     for batches in (Nothing(), make_run("x").Corpus(0)):
         run = make_run("nothing")
         run.Corpus = lambda batches=batches: batches
-        with pytest.raises(TrainingError, match="epoch 0 gave no target token"):
+        with pytest.raises(TrainingError, match="epoch 1 has no target token"):
             train(run.make_objective(), batches, options(), folder=run.folder)
 
 

@@ -27,7 +27,7 @@ def read(folder):
 
 
 def update(number, loss):
-    return {"update": number, "epoch": 0, "loss": loss, "gradient_norm": 0.5, "seconds": 1.0}
+    return {"update": number, "epoch": 1, "loss": loss, "gradient_norm": 0.5, "seconds": 1.0}
 
 
 def test_curves(tmp_path):
