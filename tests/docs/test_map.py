@@ -26,7 +26,9 @@ def house() -> str:
     for folder in [SOURCE, *sorted(path for path in SOURCE.rglob("*") if path.is_dir())]:
         if files := sorted(folder.glob("*.py")):
             page += f"\n## {folder.relative_to(SOURCE.parent).as_posix()}\n\n"
-            page += "".join(f"- [`{path.name}`](../{path.relative_to(ROOT).as_posix()}): {sentence(path)}\n" for path in files)
+            page += "".join(
+                f"- [`{path.name}`](../{path.relative_to(ROOT).as_posix()}): {sentence(path)}\n" for path in files
+            )
     return page
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regard.data import FilterOptions, NoiseOptions, TokenizerOptions
 from regard.evaluation import EvaluationOptions
-from regard.generation import SearchOptions
+from regard.generation import SamplingOptions, SearchOptions
 from regard.models import ClassifierSpec, Dropout, TransformerSpec
 from regard.runs.recipes.recipe import Corpus, DataOptions
 from regard.runs.recipes.signal_recipe import SignalData
@@ -28,6 +28,7 @@ TABLES = {
     "[model.dropout]": Dropout,
     "[training]": TrainingOptions,
     "[generation]": SearchOptions,
+    "[generation.sampling]": SamplingOptions,
     "[evaluation]": EvaluationOptions,
 }
 SIGNAL_TABLES = {
@@ -39,16 +40,21 @@ SIGNAL_TABLES = {
 }
 HEAD = """# Every key of a recipe
 
+[Guide](en.md)
+
 A recipe is a TOML file of these tables. Whatever is left out has the default given here, or one that fits the size of
-the text, as `regard train` then says. `[model]` also takes `preset`: `tiny`, `small`, `base` or `big`; the defaults
-below are those of `base`.
+the text; `regard train` says what it chose. `[model]` also takes `preset`: `tiny`, `small`, `base` or `big`; the
+defaults below are those of `base`. `positions` may also be a table with options of its kind, such as
+`positions = {kind = "rotary", base = 10000.0}`.
 
 """
 SIGNALS = """# Recipes of signals
 
-With `kind = "signals"` in `[data]` a recipe trains a classifier of sequences of numbers. It has the tables below and
-`[training]`, where `max_tokens` and `max_sentences` have no meaning, `metric` is `loss`, `accuracy`,
-`balanced_accuracy` or `macro_f1`, and what is left out fits the number of cases.
+With `kind = "signals"` in `[data]` a recipe trains a classifier of sequences of numbers. It has the tables below, in
+`[model]` also [`[model.dropout]`](#modeldropout), and `[training]`, where `max_tokens`, `max_sentences`, `init`,
+`init_vocabulary` and `shard` have no meaning and `metric` is `loss`, `accuracy`, `balanced_accuracy` or `macro_f1`.
+What is left out of `[training]` is chosen to fit the number of cases. `max_len`, left out, is twice the longest case,
+and at least 64.
 
 """
 
@@ -67,7 +73,8 @@ def described(options: type) -> dict[str, str]:
 def default(item: Field) -> str:
     if item.default is not MISSING:
         return "" if item.default is None else f"`{json.dumps(item.default)}`"  # which is TOML, for what options hold
-    return ""
+    kind = None if item.default_factory is MISSING else getattr(item.default_factory(), "kind", None)
+    return f"`{json.dumps(kind)}`" if kind else ""
 
 
 def page() -> str:
@@ -80,7 +87,8 @@ def page() -> str:
             if item.name in ("source_vocab", "target_vocab", "num_classes", "num_features"):
                 continue
             assert item.name in words, f"{options.__name__}.{item.name} is not described"
-            text += f"| `{item.name}` | {default(item)} | {words[item.name]} |\n"
+            depends = options is ClassifierSpec and item.name == "max_len"  # on the cases, in a recipe
+            text += f"| `{item.name}` | {'' if depends else default(item)} | {words[item.name]} |\n"
         text += "\n"
     return text.rstrip("\n") + "\n"
 

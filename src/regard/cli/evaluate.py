@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.options import Beam, Data, Device, Labels, Lengths, ModelOptions, Quiet, Threads, X, one_or_more_models
+from regard.cli.options import Beam, Device, Labels, Lengths, ModelOptions, Quiet, Threads, X, one_or_more_models
 from regard.cli.search import one_of
 
 
@@ -34,7 +34,12 @@ def evaluate(
             "--several-answers/--one-answer", help="A repeated source lists a further answer.", show_default=False
         ),
     ] = None,
-    data: Data = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where relative paths of the recipe start.", show_default="the current folder"
+        ),
+    ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(help="bleu, chrf, ter, exact, wer, per, ...; may be repeated.", show_default="the model's recipe"),

@@ -17,7 +17,7 @@ ModelOptions = Annotated[
 ]
 Data = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Where relative paths of a recipe start.", show_default="the recipe's folder"),
+    typer.Option(metavar="FOLDER", help="Where relative paths start.", show_default="the recipe's folder"),
 ]
 Beam = Annotated[
     int | None,

@@ -164,7 +164,9 @@ class TokenBatches:
         times = np.floor(weights * (epoch + 1) + phase) - np.floor(weights * epoch + phase)
         seen: Examples = np.repeat(everything, times.astype(np.int64))
         if len(seen) == 0:
-            raise DataError(f"the weights of the corpora are so small that epoch {epoch + 1} has no example; raise them")
+            raise DataError(
+                f"the weights of the corpora are so small that epoch {epoch + 1} has no example; raise them"
+            )
         return seen
 
 

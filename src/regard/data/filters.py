@@ -18,7 +18,7 @@ class FilterOptions:
         max_source_length: longest source.
         max_target_length: longest target.
         overlong: ``drop`` pairs with a longer side, or ``clip`` that side.
-        max_ratio: longest side over shortest; None allows any.
+        max_ratio: longest side over shortest; left out, any is allowed.
         keep_empty: keep pairs with an empty or blank side.
         unique: keep only the first of exactly equal pairs.
     """

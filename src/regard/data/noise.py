@@ -28,7 +28,7 @@ class NoiseOptions:
         source_word_dropout: share of source tokens replaced by ``<unk>``; tags stay.
         target_word_dropout: the same for what the decoder reads; what it must predict stays.
         source_sampling: cut the source into pieces anew each time; the strength that ``encode_sampled`` of the
-            tokenizer takes (sentencepiece only); None never does.
+            tokenizer takes (sentencepiece only); left out, never.
         target_sampling: the same for the target.
     """
 

@@ -18,8 +18,11 @@ class EvaluationOptions:
     """The evaluation protocol.
 
     Attributes:
-        metrics: what to measure; ``wer`` counts edits per reference word, ``line-errors`` the lines not entirely right.
-        bleu_tokenize: sacrebleu's tokenizer for BLEU: ``13a`` for ordinary text, ``none`` for tokenised text.
+        metrics: what to measure: ``bleu``, ``chrf``, ``chrf++``, ``ter``, ``exact`` (lines entirely right),
+            ``line-errors`` (lines that are not), and edits per word (``wer``), phone (``per``) or character (``cer``)
+            of the reference.
+        bleu_tokenize: sacrebleu's tokenizer for BLEU: ``13a`` for ordinary text, ``none`` for tokenised text, ``intl``,
+            ``zh`` or ``char``.
         lowercase: compare without case.
     """
 

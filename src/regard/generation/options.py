@@ -23,7 +23,7 @@ class SamplingOptions:
     Attributes:
         samples: outputs drawn per sentence.
         temperature: below 1 prefers the likely words; 0, or next to it, is greedy search.
-        top_k: draw among that many best words; None: all.
+        top_k: draw among that many best words; left out, all.
         top_p: draw among the fewest best words that have this probability together.
         min_p: draw among words that have at least this share of the best one's probability.
         seed: of the draws; a sentence's outputs depend on it and on the sentence's number, and on nothing else.

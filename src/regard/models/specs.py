@@ -119,7 +119,8 @@ class TransformerSpec:
         d_ff: Inner width of the feed-forward network.
         encoder_layers: Layers of the encoder.
         decoder_layers: Layers of the decoder.
-        positions: How places are told to the model.
+        positions: How places are told to the model: ``sinusoidal``, ``learned``, ``rotary``, ``relative-bias`` or
+            ``none``.
         max_len: Longest sequence on either side, end mark included.
         norm: ``layer`` or ``rms``.
         norm_eps: Added to the variance.
@@ -134,7 +135,7 @@ class TransformerSpec:
         tie: Shared tables: ``none``, ``target`` (target and output) or ``all`` (source too: one vocabulary).
         bias: Whether attention and feed-forward maps have biases.
         output_bias: Whether the map to the vocabulary has one.
-        dropout: Shares by place.
+        dropout: Shares by place; a number stands for that share of embedding and residual.
     """
 
     source_vocab: int
@@ -183,7 +184,8 @@ class ClassifierSpec:
         num_heads: Attention heads, a divisor of ``d_model``.
         d_ff: Inner width of the feed-forward network.
         layers: Layers of the encoder.
-        positions: How places are told to the model.
+        positions: How places are told to the model: ``sinusoidal``, ``learned``, ``rotary``, ``relative-bias`` or
+            ``none``.
         max_len: Most frames in a sequence.
         convolutions: Layers of convolution over time before the embedding.
         kernel: Frames that a convolution makes one frame from, an odd number.
@@ -200,7 +202,7 @@ class ClassifierSpec:
         embedding_norm: A norm after the embedding.
         scale_attention: Divide scores by √(d_model / num_heads).
         bias: Whether attention and feed-forward maps have biases.
-        dropout: Shares by place.
+        dropout: Shares by place; a number stands for that share of embedding and residual.
     """
 
     num_classes: int

@@ -167,7 +167,9 @@ class _Run:
             if reason:
                 break
             if batch == 0 and s.tokens == tokens:
-                raise TrainingError(f"epoch {s.epoch + 1} has no target token to learn from; look at the data and filters")
+                raise TrainingError(
+                    f"epoch {s.epoch + 1} has no target token to learn from; look at the data and filters"
+                )
             s.epoch, s.batch = s.epoch + 1, 0
         self._keep_up(last=True)
         return reason

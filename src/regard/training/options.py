@@ -53,7 +53,7 @@ class TrainingOptions:
         label_smoothing: share of the target distribution spread over the vocabulary.
         validate_every: updates between validations.
         save_every: updates between checkpoints.
-        metric: the validation figure that decides what is best.
+        metric: the validation figure that decides what is best: ``loss``, ``perplexity``, or what is measured besides.
         keep_last: newest checkpoints kept.
         keep_best: best checkpoints kept.
         average: final weights are the mean of the ``last`` or ``best`` checkpoints, or of ``none``.

@@ -19,10 +19,10 @@ class TokenizerOptions:
     Attributes:
         kind: ``sentencepiece`` (subwords, trained on the training text), or exact ``char``, ``word`` (split at single
             spaces) or ``byte``.
-        target_kind: the same for the target side when it differs, as for letters to phones; None is ``kind``.
+        target_kind: the same for the target side when it differs, as for letters to phones; left out, ``kind``.
         joint: one vocabulary for both sides (needed to tie all embeddings), else one a side.
-        vocab_size: ids of each vocabulary, specials included; None chooses by ``vocabulary_size`` for sentencepiece
-            and takes all that occur for char and word.
+        vocab_size: ids of each vocabulary, specials included; left out, what `vocabulary_size` gives for the amount of
+            text with sentencepiece, and all that occur with char and word.
         model_type: ``unigram`` (Kudo 2018) or ``bpe`` (Sennrich et al. 2016); for sentencepiece only.
         normalization: ``identity`` keeps every character; ``nfkc`` unifies composed, wide and compatibility forms.
         character_coverage: share of the characters of the text that get a piece of their own, from 0.98 to 1.

@@ -77,4 +77,4 @@ def _view(index: int, explanation: Explanation) -> SignalView:
     if explanation.attention is not None:
         views["attention"] = [explanation.attention.tolist()]
     answer = f"{explanation.label}, with probability {explanation.probability:.3f}"
-    return SignalView(f"case {index + 1}", answer, explanation.signal.tolist(), views)
+    return SignalView(f"case {index}", answer, explanation.signal.tolist(), views)
