@@ -33,12 +33,13 @@ format: setup
 soak: setup
 	$(BIN)/python -m pytest -m slow
 
-# Plants faults in models and counts how many `regard verify` finds and names; half an hour on two cores.
+# Plants faults in models and counts how many `regard verify` finds and names; minutes on one core.
 league: setup
 	$(BIN)/python tests/league/run.py
 
+# Those that need no data; each says at its top what it measures.
 bench: setup
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for name in train decode start looking corpus; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # DATA is the folder that holds multi30k-en-de/ and cmudict-g2p/
 recipes: setup
