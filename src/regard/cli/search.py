@@ -22,7 +22,8 @@ Nbest = Annotated[
     ),
 ]
 LengthPenalty = Annotated[
-    float | None, typer.Option("--length-penalty", "--lenpen", help="Higher is longer.", show_default=_RECIPE)
+    float | None,
+    typer.Option("--length-penalty", "--lenpen", help="Higher favours longer outputs.", show_default=_RECIPE),
 ]
 MaxLen = Annotated[int | None, typer.Option("--max-len", min=1, help="Most tokens of an output.", show_default=_RECIPE)]
 MaxLenRatio = Annotated[
@@ -31,15 +32,17 @@ MaxLenRatio = Annotated[
 ]
 MaxLenMargin = Annotated[
     int | None,
-    typer.Option("--max-len-margin", "--max-len-b", min=0, help="Tokens on top of these.", show_default=_RECIPE),
+    typer.Option("--max-len-margin", "--max-len-b", min=0, help="Tokens on top of the ratio.", show_default=_RECIPE),
 ]
-MinLen = Annotated[int | None, typer.Option("--min-len", min=0, help="Fewest tokens.", show_default=_RECIPE)]
+MinLen = Annotated[
+    int | None, typer.Option("--min-len", min=0, help="Fewest tokens of an output.", show_default=_RECIPE)
+]
 MinLenRatio = Annotated[
-    float | None, typer.Option("--min-len-ratio", min=0, help="Fewest per source token.", show_default=_RECIPE)
+    float | None, typer.Option("--min-len-ratio", min=0, help="Fewest tokens per source token.", show_default=_RECIPE)
 ]
 CoveragePenalty = Annotated[
     float | None,
-    typer.Option("--coverage-penalty", min=0, help="Cost of source words never looked at.", show_default=_RECIPE),
+    typer.Option("--coverage-penalty", min=0, help="Cost of source words never attended to.", show_default=_RECIPE),
 ]
 Groups = Annotated[
     int | None,
@@ -53,7 +56,11 @@ Diversity = Annotated[
 NoRepeat = Annotated[
     int | None,
     typer.Option(
-        "--no-repeat", "--no-repeat-ngram-size", min=0, help="No so many tokens occur twice.", show_default=_RECIPE
+        "--no-repeat",
+        "--no-repeat-ngram-size",
+        min=0,
+        help="No run of so many tokens occurs twice.",
+        show_default=_RECIPE,
     ),
 ]
 RepetitionPenalty = Annotated[
@@ -64,21 +71,27 @@ SuppressUnknown = Annotated[
     typer.Option("--suppress-unknown/--allow-unknown", help="Choose no unknown tokens.", show_default=_RECIPE),
 ]
 Samples = Annotated[
-    int | None, typer.Option("--samples", min=1, max=100_000, help="Draw so many at random.", show_default=False)
+    int | None,
+    typer.Option("--samples", min=1, max=100_000, help="Draw so many outputs at random.", show_default=False),
 ]
 Temperature = Annotated[
-    float | None, typer.Option("--temperature", min=0, help="Of drawing: below 1 is safer.", show_default=False)
+    float | None,
+    typer.Option("--temperature", min=0, help="Of drawing: below 1 prefers likely words.", show_default=False),
 ]
-TopK = Annotated[int | None, typer.Option("--top-k", min=1, help="Draw among so many words.", show_default=False)]
-TopP = Annotated[float | None, typer.Option("--top-p", help="Draw among words of this mass.", show_default=False)]
+TopK = Annotated[int | None, typer.Option("--top-k", min=1, help="Draw among so many best words.", show_default=False)]
+TopP = Annotated[
+    float | None,
+    typer.Option("--top-p", help="Draw among the best words of this total probability.", show_default=False),
+]
 MinP = Annotated[
-    float | None, typer.Option("--min-p", help="Draw among words of this share of the best.", show_default=False)
+    float | None,
+    typer.Option("--min-p", help="Draw among words at least this likely, as a share of the best.", show_default=False),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of what is drawn.", show_default=False)]
 LeastRisk = Annotated[
     int | None,
     typer.Option(
-        "--mbr", min=1, max=100_000, metavar="N", help="Draw N, take the one most like all.", show_default=False
+        "--mbr", min=1, max=100_000, metavar="N", help="Draw N, take the one most like all others.", show_default=False
     ),
 ]
 Average = Annotated[str, typer.Option("--average", metavar="log|linear", help="How several models are averaged.")]

@@ -34,7 +34,7 @@ def translate(
         ),
     ] = False,
     ids: Annotated[
-        bool, typer.Option("--ids", help="JSON tells the tokens, by which `score` finds it.", show_default=False)
+        bool, typer.Option("--ids", help="With --jsonl: tell the tokens, for `score`.", show_default=False)
     ] = False,
     nbest: words.Nbest = None,
     beam: Beam = None,
@@ -129,6 +129,8 @@ def translate(
         form or ("jsonl" if jsonl else "nbest" if several else "text"),
         ("text", "nbest", "jsonl", "fairseq"),
     )
+    if ids and form_name != "jsonl":
+        raise typer.BadParameter("goes with --jsonl", param_hint="--ids")
     averaged = words.averaged(average)
     biases = tuple(map(words.token_and_nats, bias or ()))
 

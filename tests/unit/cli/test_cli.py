@@ -161,6 +161,7 @@ def test_what_a_reader_would_not_see_is_told(
         ),
         (["translate", "MODEL", "-i", "FILE", "--mbr", "3", "--samples", "3"], "leave out --samples"),
         (["translate", "MODEL", "-i", "FILE", "--format", "jsonp"], "did you mean 'jsonl'"),
+        (["translate", "MODEL", "-i", "FILE", "--ids"], "--ids: goes with --jsonl"),
         (["translate", "MODEL", "-i", "FILE", "--bias", "x"], "must be like TOKEN=1.5"),
         (["translate", "MODEL", "-i", "FILE", "--dictionary", "FILE"], "for --replace-unknown"),
         (["translate", "MODEL", "-i", "FILE", "--glossary", "FILE"], "FILE:1: a glossary line must be two phrases"),
