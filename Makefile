@@ -1,4 +1,4 @@
-# Two commands need nothing but Python >= 3.11 and make:  make demo   make test
+# Two commands need Python >= 3.11, make and, the first time, a network:  make demo   make test
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
