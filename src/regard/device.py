@@ -1,4 +1,4 @@
-"""Where is computed? The device of a name, the same for text and signals."""
+"""On which device is computed? What a name means, the same for text and signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where is the model in a folder that somebody names, and of what is it? Found out without loading it."""
+"""Where is the model in a folder that somebody names, and of which kind is it? Found out without loading it."""
 
 from __future__ import annotations
 

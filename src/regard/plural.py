@@ -1,4 +1,4 @@
-"""How is a number said with what it counts? One case, two cases."""
+"""How is a number written with what it counts? One case, two cases."""
 
 from __future__ import annotations
 

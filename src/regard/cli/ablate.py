@@ -1,4 +1,4 @@
-"""The verb ``ablate``."""
+"""The verb ``ablate``: variants of a recipe, trained and compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb ``average``."""
+"""The verb ``average``: a model folder from several checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb ``classify``: a file of signals in, a label a case out."""
+"""The verb ``classify``: a file of signals in, a label for each case out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb ``doctor``."""
+"""The verb ``doctor``: does all work on this machine?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb ``evaluate``."""
+"""The verb ``evaluate``: systems measured on a test set."""
 
 from __future__ import annotations
 

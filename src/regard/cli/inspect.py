@@ -1,4 +1,4 @@
-"""The verb ``inspect``."""
+"""The verb ``inspect``: what goes on inside a model."""
 
 from __future__ import annotations
 

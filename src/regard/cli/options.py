@@ -1,4 +1,4 @@
-"""Words that several verbs share, so that they mean the same everywhere."""
+"""Options that several verbs share, so that they mean the same everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb ``reseal``."""
+"""The verb ``reseal``: files of a model folder that were changed by hand are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb ``score``."""
+"""The verb ``score``: how probable a model finds given outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that change the search of a model, for all verbs that search."""
+"""Options that change the search of a model, for all verbs that search."""
 
 from __future__ import annotations
 

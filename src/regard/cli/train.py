@@ -1,4 +1,4 @@
-"""The verb ``train``."""
+"""The verb ``train``: a model from files or a recipe."""
 
 from __future__ import annotations
 

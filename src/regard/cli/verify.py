@@ -1,4 +1,4 @@
-"""The verb ``verify``."""
+"""The verb ``verify``: is a Transformer right?"""
 
 from __future__ import annotations
 

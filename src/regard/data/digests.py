@@ -1,4 +1,4 @@
-"""The SHA-256 of large files, remembered: a file of the same place, size and time of change is not read again."""
+"""The SHA-256 of large files, remembered: a file of the same path, size and time of change is not read again."""
 
 from __future__ import annotations
 

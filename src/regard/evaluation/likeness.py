@@ -1,4 +1,4 @@
-"""How alike are two outputs? chrF of one sentence, asked so often that what is known of each text is kept."""
+"""How alike are two outputs? chrF of one sentence, asked for so often that what is known of each text is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Transformer encoder as scikit-learn has its classifiers: fit arrays, predict labels. Needs the extra ``signals``.
+"""A Transformer encoder as a classifier of scikit-learn: fit arrays, predict labels. Needs the extra ``signals``.
 
 The work is done elsewhere: `regard.signals.fitting` and `regard.signals.streaming` learn, and what is learned is a
 `regard.signals.classifier`.

@@ -1,4 +1,4 @@
-"""What did a user of scikit-learn hand over? Tables are checked by scikit-learn itself, what else is allowed by us.
+"""What did a user of scikit-learn hand over? Tables are checked by scikit-learn itself, everything else here.
 
 A table is [n, length]; the others, [n, channels, length] and lists of arrays of unequal length, it does not know.
 """

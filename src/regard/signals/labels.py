@@ -1,4 +1,4 @@
-"""What is a label, and what does it look like where there is none?"""
+"""What is a label, and what stands where there is none?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long is learned from so many cases where nobody says so? The same for the estimator and for recipes."""
+"""How long does a training on so many cases last where nobody says so? The same for the estimator and for recipes."""
 
 from __future__ import annotations
 

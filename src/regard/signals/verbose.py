@@ -1,4 +1,4 @@
-"""What does the estimator's ``verbose`` tell on stderr? What is learned from, how it goes, and the last loss."""
+"""What does the estimator's ``verbose`` tell on stderr? What it learns from, how it goes, and the last loss."""
 
 from __future__ import annotations
 

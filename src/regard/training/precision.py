@@ -1,4 +1,4 @@
-"""In what do matrix products of float32 run? Exactly, or by TF32, within a ``with`` block."""
+"""How are matrix products of float32 computed? Exactly, or by TF32, within a ``with`` block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tokenizer, and how large? The recipe's table ``[tokenizer]``, and the rule for a vocabulary size not given."""
+"""Which tokenizer, and how large? The recipe's table ``[tokenizer]``, and how large if nobody says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a text cut into other pieces each time, and into the same ones for the same draws on every machine?
+"""How is a text cut into other pieces each time, yet into the same for the same draws on every machine?
 
 sentencepiece draws from a generator that it salts anew in every process, so that a run that was stopped would go on
 with other pieces than it had begun with. What is drawn here depends on the draws handed in alone.

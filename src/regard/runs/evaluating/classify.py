@@ -1,4 +1,4 @@
-"""From a file of signals to a label a case, and to a page that shows what in the signals counted."""
+"""From a file of signals to a label for each case, and to a page that shows what in the signals counted."""
 
 from __future__ import annotations
 

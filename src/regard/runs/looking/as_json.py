@@ -1,4 +1,4 @@
-"""What does a program get of what was seen? All of it, of the types that JSON has."""
+"""What does a program get of what was seen? All of it, in the types that JSON has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said over a recipe, key by key, as in ``training.updates=500``? Read, and put over its tables."""
+"""What does a caller change in a recipe, key by key, as in ``training.updates=500``? Read, and put in its tables."""
 
 from __future__ import annotations
 

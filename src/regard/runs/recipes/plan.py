@@ -1,4 +1,4 @@
-"""Which recipe is in effect? The file, what the caller says over it, and what fits the corpus where both are silent."""
+"""Which recipe is in effect? The file, what the caller changes, and what fits the corpus where both are silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which recipe of signals is in effect? The file, what the caller says over it, and what fits the cases else."""
+"""Which recipe of signals is in effect? The file, what the caller changes, and else what fits the cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told, and held, when a training begins, be it of text or of signals?"""
+"""What is told, and frozen, when a training begins, be it of text or of signals?"""
 
 from __future__ import annotations
 
