@@ -32,10 +32,10 @@ class PairBatch:
     """
 
     source: Int[Tensor, "B S"]
-    source_lengths: Int[Tensor, "B"] | None
+    source_lengths: Int[Tensor, " B"] | None
     target_in: Int[Tensor, "B T"]
     target_out: Int[Tensor, "B T"]
-    target_lengths: Int[Tensor, "B"] | None
+    target_lengths: Int[Tensor, " B"] | None
     num_target_tokens: int
     example_ids: tuple[int, ...]
 
@@ -78,14 +78,14 @@ def collate(examples: Sequence[tuple[Ids, Ids, int]], *, decoder_inputs: Sequenc
     )
 
 
-def collate_sources(sources: Sequence[Ids]) -> tuple[Int[Tensor, "B S"], Int[Tensor, "B"] | None]:
+def collate_sources(sources: Sequence[Ids]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"] | None]:
     """End each source with EOS and pad; return (source, lengths), lengths None when no row is padded."""
     return _rectangle(sources, last=EOS)
 
 
 def _rectangle(
     rows: Sequence[Ids], *, first: int | None = None, last: int | None = None
-) -> tuple[Int[Tensor, "B L"], Int[Tensor, "B"] | None]:
+) -> tuple[Int[Tensor, "B L"], Int[Tensor, " B"] | None]:
     """Pad rows, each with ``first`` before it or ``last`` after it."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) + 1
     filled = np.full((len(rows), int(lengths.max(initial=1))), PAD, dtype=np.int64)

@@ -30,7 +30,7 @@ class Candidate:
 
 
 def top_candidates(
-    logits: Float[Tensor, "V"], names: Callable[[list[int]], Sequence[str]], k: int = 5
+    logits: Float[Tensor, " V"], names: Callable[[list[int]], Sequence[str]], k: int = 5
 ) -> list[Candidate]:
     """Return the ``k`` most probable next tokens, the best first.
 

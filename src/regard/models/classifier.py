@@ -37,7 +37,7 @@ class SequenceClassifier(nn.Module):
         self.output = output
 
     def forward(
-        self, frames: Float[Tensor, "B L C"], lengths: Int[Tensor, "B"] | None = None
+        self, frames: Float[Tensor, "B L C"], lengths: Int[Tensor, " B"] | None = None
     ) -> Float[Tensor, "B classes"]:
         """Return the logits of each class.
 
@@ -50,7 +50,7 @@ class SequenceClassifier(nn.Module):
         """
         return self.output(self.encode(frames, lengths))  # type: ignore[no-any-return]
 
-    def encode(self, frames: Float[Tensor, "B L C"], lengths: Int[Tensor, "B"] | None = None) -> Float[Tensor, "B D"]:
+    def encode(self, frames: Float[Tensor, "B L C"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B D"]:
         """Return what is read out of each sequence, before the map to the classes."""
         if frames.ndim != 3 or frames.size(-1) != self.spec.num_features:
             wanted = self.spec.num_features

@@ -33,14 +33,14 @@ class DecoderState:
     memory: Sequence[KeysValues]
     source_visible: Visibility
     caches: Sequence[KeyValueCache]
-    sentences: Int[Tensor, "N"]
+    sentences: Int[Tensor, " N"]
 
     @property
     def length(self) -> Offset:
         """Target tokens read so far."""
         return self.caches[0].length
 
-    def reorder(self, rows: Int[Tensor, "M"]) -> DecoderState:
+    def reorder(self, rows: Int[Tensor, " M"]) -> DecoderState:
         """Return the state whose row i is row ``rows[i]`` of this one."""
         sentences = self.sentences.index_select(0, rows)
         caches = [cache.reorder(rows) for cache in self.caches]
@@ -100,7 +100,7 @@ class Transformer(nn.Module):
         source: Int[Tensor, "B S"],
         target: Int[Tensor, "B T"],
         *,
-        source_lengths: Int[Tensor, "B"] | None = None,
+        source_lengths: Int[Tensor, " B"] | None = None,
         source_mask: Bool[Tensor, "..."] | None = None,
         target_mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B T V"]:
@@ -134,7 +134,7 @@ class Transformer(nn.Module):
         return self.output(hidden)  # type: ignore[no-any-return]
 
     def encode(
-        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, "B"] | None = None
+        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"] | None = None
     ) -> Float[Tensor, "B S D"]:
         """Return the source as the decoder will read it."""
         visible = Visibility(key_lengths=source_lengths)
@@ -144,7 +144,7 @@ class Transformer(nn.Module):
         self,
         target: Int[Tensor, "B T"],
         memory: Float[Tensor, "B S D"],
-        source_lengths: Int[Tensor, "B"] | None = None,
+        source_lengths: Int[Tensor, " B"] | None = None,
     ) -> Float[Tensor, "B T D"]:
         """Return the hidden state of each target position, which has seen itself, what is before it and the source.
 
@@ -161,7 +161,7 @@ class Transformer(nn.Module):
         self,
         source: Int[Tensor, "B S"],
         target: Int[Tensor, "B T"],
-        source_lengths: Int[Tensor, "B"] | None = None,
+        source_lengths: Int[Tensor, " B"] | None = None,
     ) -> Float[Tensor, "B T D"]:
         """Return what :attr:`output` turns into logits, so that a loss need not store them."""
         return self.decode(target, self.encode(source, source_lengths), source_lengths)
@@ -174,7 +174,7 @@ class Transformer(nn.Module):
         self.output.weight.data = self.output.weight.data.T.contiguous().T
         return self
 
-    def start(self, source: Int[Tensor, "N S"], source_lengths: Int[Tensor, "N"] | None = None) -> DecoderState:
+    def start(self, source: Int[Tensor, "N S"], source_lengths: Int[Tensor, " N"] | None = None) -> DecoderState:
         """Encode ``source`` and return the state of its rows before their first token."""
         memory = self.encode(source, source_lengths)
         return DecoderState(
@@ -184,7 +184,7 @@ class Transformer(nn.Module):
             sentences=torch.arange(source.size(0), device=source.device),
         )
 
-    def step(self, tokens: Int[Tensor, "N"], state: DecoderState) -> Step:
+    def step(self, tokens: Int[Tensor, " N"], state: DecoderState) -> Step:
         """Feed the last token of each row and return the logits [N, V] of the next, with the next state."""
         hidden, state = self.step_hidden(tokens[:, None], state)
         return Step(self.output(hidden[:, -1]), state)
@@ -203,6 +203,6 @@ class Transformer(nn.Module):
         )
         return hidden, state
 
-    def reorder(self, state: DecoderState, rows: Int[Tensor, "M"]) -> DecoderState:
+    def reorder(self, state: DecoderState, rows: Int[Tensor, " M"]) -> DecoderState:
         """Return the state whose row i is row ``rows[i]`` of ``state``; rows may repeat or be left out."""
         return state.reorder(rows)

@@ -27,12 +27,12 @@ class Readers:
         num_memories: M.
     """
 
-    places: Int[Tensor, "N"]
+    places: Int[Tensor, " N"]
     num_memories: int
     width: int
 
     @classmethod
-    def of(cls, memories: Int[Tensor, "N"], num_memories: int) -> Readers:
+    def of(cls, memories: Int[Tensor, " N"], num_memories: int) -> Readers:
         """Return the grid of rows that read ``memories``, in any order."""
         counts = torch.bincount(memories, minlength=num_memories)
         width, order = int(counts.max()), memories.argsort(stable=True)
@@ -70,7 +70,7 @@ class KeysValues:
         """Return the same, each head's keys and values in one piece of memory, for who reads them again and again."""
         return replace(self, keys=self.keys.contiguous(), values=self.values.contiguous())
 
-    def reorder(self, rows: Int[Tensor, "N"]) -> KeysValues:
+    def reorder(self, rows: Int[Tensor, " N"]) -> KeysValues:
         """Return the keys and values of ``rows``, each read by one row."""
         return KeysValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
@@ -131,7 +131,7 @@ class KeyValueCache:
             larger[:, :, :used] = store[:, :, :used]
         return larger
 
-    def reorder(self, rows: Int[Tensor, "N"]) -> KeyValueCache:
+    def reorder(self, rows: Int[Tensor, " N"]) -> KeyValueCache:
         """Return a new owner whose row i is row ``rows[i]`` of this one; rows may repeat or be left out."""
         other = KeyValueCache(self._capacity)
         other.length = self.length.index_select(0, rows) if isinstance(self.length, Tensor) else self.length

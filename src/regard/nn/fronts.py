@@ -38,7 +38,7 @@ class Windows(nn.Module):
 
     def forward(
         self, x_BLC: Float[Tensor, "B L C"], lengths: Lengths = None
-    ) -> tuple[Float[Tensor, "B M F"], Int[Tensor, "B"] | None]:
+    ) -> tuple[Float[Tensor, "B M F"], Int[Tensor, " B"] | None]:
         """Return the M windows, with F = size × C features, and how many each row has."""
         x_BLC = without_padding(x_BLC, lengths)
         count = num_windows(x_BLC.size(1), self.size, self.stride)
@@ -73,7 +73,7 @@ class Convolutions(nn.Module):
 
     def forward(
         self, x_BLC: Float[Tensor, "B L C"], lengths: Lengths = None
-    ) -> tuple[Float[Tensor, "B L W"], Int[Tensor, "B"] | None]:
+    ) -> tuple[Float[Tensor, "B L W"], Int[Tensor, " B"] | None]:
         """Return the frames, W wide, and the lengths as they were."""
         x = x_BLC
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):

@@ -21,7 +21,7 @@ Offset = int | Int[Tensor, "B"]
 """Where the first query (or new token) stands: one number for all rows, or one per row."""
 
 
-def padding_mask(lengths: Int[Tensor, "B"], size: int) -> Bool[Tensor, "B 1 1 size"]:
+def padding_mask(lengths: Int[Tensor, " B"], size: int) -> Bool[Tensor, "B 1 1 size"]:
     """Return the mask under which the first ``lengths[b]`` of ``size`` keys may be attended to."""
     return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
@@ -44,7 +44,7 @@ def causal_mask(
     return torch.ones(num_queries, num_keys, dtype=torch.bool, device=device).tril(start)
 
 
-def lengths_from_ids(ids: Int[Tensor, "B L"], *, what: str = "ids") -> Int[Tensor, "B"]:
+def lengths_from_ids(ids: Int[Tensor, "B L"], *, what: str = "ids") -> Int[Tensor, " B"]:
     """Return how many real tokens stand in each right-padded row.
 
     Raises:
@@ -108,7 +108,7 @@ class Visibility:
         offset: key position of the first query, or None when the last query stands at the last key.
     """
 
-    key_lengths: Int[Tensor, "B"] | None = None
+    key_lengths: Int[Tensor, " B"] | None = None
     causal: bool = False
     allowed: Bool[Tensor, "..."] | None = None
     offset: Offset | None = None
