@@ -15,7 +15,7 @@ def best_device(name: str) -> torch.device:
     Of the processes that a launcher started on one machine, each has the CUDA device of its number.
 
     Raises:
-        RecipeError: no device has that name, or there is none of its kind here.
+        RecipeError: no device has that name, or there is none of its kind or number here.
     """
     if name == "auto" and torch.cuda.is_available():
         name = "cuda"
@@ -29,5 +29,10 @@ def best_device(name: str) -> torch.device:
         raise RecipeError(f"device {name!r} cannot be used here: only auto, cpu, cuda and mps are known") from None
     is_there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not is_there.get(device.type, True):
-        raise RecipeError(f"device {str(name)!r} cannot be used here: there is none; auto takes what there is")
+        raise RecipeError(f"device {name!r} cannot be used here: there is none; auto takes what there is")
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # what torch raises depends on the device
+        reason = str(error).split("\n", 1)[0]
+        raise RecipeError(f"device {name!r} cannot be used here: {reason}") from None
     return device

@@ -27,6 +27,7 @@ def test_each_process_has_its_own(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    monkeypatch.setattr(torch, "empty", lambda *_, **__: None)  # all of them take a tensor
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     if rank is not None:
         monkeypatch.setenv("LOCAL_RANK", rank)
@@ -39,3 +40,13 @@ def test_one_that_is_not_here_is_refused(name: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(RecipeError, match=f"device '{name}' cannot be used here"):
         best_device(name)
+
+
+def test_a_number_beyond_those_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA error: invalid device ordinal\nand how to find out more")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "empty", refuse)
+    with pytest.raises(RecipeError, match="^device 'cuda:7' cannot be used here: CUDA error: invalid device ordinal$"):
+        best_device("cuda:7")
