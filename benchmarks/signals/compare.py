@@ -23,8 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
-from regard.runs.recipes.recipe import in_folder, read_tables
 from regard.runs.recipes.signal_recipe import check_signals
+from regard.runs.recipes.tables import in_folder, read_tables
 from regard.runs.training.train_classifier import train_classifier
 from regard.signals.cases import Cases
 from regard.signals.readers import read_signals

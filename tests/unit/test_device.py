@@ -48,5 +48,5 @@ def test_a_number_beyond_those_here_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch, "empty", refuse)
-    with pytest.raises(RecipeError, match="^device 'cuda:7' cannot be used here: CUDA error: invalid device ordinal$"):
+    with pytest.raises(RecipeError, match=r"^device 'cuda:7' cannot be used here: CUDA error: invalid device ordinal$"):
         best_device("cuda:7")

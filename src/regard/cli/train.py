@@ -179,7 +179,7 @@ def _replay(path: Path, threads: int | None, device: str) -> None:
 
 def _names_signals(recipe: Path) -> bool:
     """Whether a recipe is of signals, found out without loading what reads recipes; a mistake is for others to tell."""
-    from regard.runs.recipes.kind import is_of_signals
+    from regard.runs.recipes.tables import is_of_signals
 
     try:
         return is_of_signals(tomllib.loads(recipe.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")))

@@ -9,7 +9,8 @@ from typing import Literal
 
 from regard.data import CorpusFiles, Pair, read_lines
 from regard.errors import DataError
-from regard.runs.recipes.recipe import DataOptions, in_folder, listed
+from regard.runs.recipes.recipe import DataOptions, listed
+from regard.runs.recipes.tables import in_folder
 
 
 @dataclass(frozen=True)

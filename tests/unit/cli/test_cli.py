@@ -13,7 +13,8 @@ import regard.runs.training.train
 from regard import __version__
 from regard.cli import run
 from regard.errors import RegardError
-from regard.runs.recipes.recipe import check, read_tables
+from regard.runs.recipes.recipe import check
+from regard.runs.recipes.tables import read_tables
 from unit.runs.toys import write_bundle, write_corpus
 
 

@@ -25,7 +25,7 @@ from regard.inspection import draw_table
 from regard.inspection.figures import compared_variants, image_bytes
 from regard.runs.looking.trial import trial
 from regard.runs.looking.variants import Variant, usable, variants
-from regard.runs.recipes.recipe import Tables, read_tables
+from regard.runs.recipes.tables import Tables, data_folder, read_tables
 from regard.runs.recipes.toml import write_toml
 from regard.runs.saying import Say
 from regard.runs.training.folder import RunFolder
@@ -92,7 +92,7 @@ def ablate(
     folder = Path(out) if out is not None else Path("runs") / f"ablate-{Path(recipe).stem}"
     refuse_output_folder(folder)
     tables = read_tables(recipe)
-    data = Path(data) if data is not None else Path(recipe).parent
+    data = data_folder(data, recipe)
     chosen = usable(variants(vary), tables, recipe, data, say)
     outcomes = []
     jobs = [(variant, seed) for seed in range(1, seeds + 1) for variant in chosen]

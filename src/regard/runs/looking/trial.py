@@ -13,10 +13,9 @@ from regard.errors import InterruptedRun
 from regard.protocols import Observer
 from regard.runs.evaluating.evaluate import evaluate
 from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
-from regard.runs.recipes.kind import is_of_signals
 from regard.runs.recipes.plan import plan
-from regard.runs.recipes.recipe import read_tables
 from regard.runs.recipes.signal_plan import plan_signals
+from regard.runs.recipes.tables import is_of_signals, read_tables
 from regard.runs.saying import say_nothing
 from regard.runs.text_set import set_files
 from regard.runs.training.folder import RunFolder

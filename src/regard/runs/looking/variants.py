@@ -11,9 +11,9 @@ from typing import Any
 
 from regard.errors import DataError, RecipeError
 from regard.runs.recipes.changes import Changes, changed, key_and_text, value_of
-from regard.runs.recipes.kind import is_of_signals
-from regard.runs.recipes.recipe import DataOptions, ModelChoice, Recipe, Tables, check, dump, in_folder, listed
+from regard.runs.recipes.recipe import DataOptions, ModelChoice, Recipe, check, dump, listed
 from regard.runs.recipes.signal_recipe import ClassifierChoice, check_signals, dump_signals
+from regard.runs.recipes.tables import Tables, in_folder, is_of_signals
 from regard.runs.saying import Say
 
 

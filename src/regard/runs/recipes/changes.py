@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from regard.errors import RecipeError
-from regard.runs.recipes.recipe import Tables
+from regard.runs.recipes.tables import Tables
 
 Changes = Mapping[str, Any]
 """``section.key`` to its value."""

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.plural import plural
-from regard.runs.recipes.recipe import Tables
+from regard.runs.recipes.tables import Tables
 from regard.runs.recipes.toml import toml_value
 from regard.training.options import LENGTHS
 

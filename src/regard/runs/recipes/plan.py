@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.data import CorpusFiles
-from regard.errors import FolderError, RecipeError
+from regard.errors import RecipeError
 from regard.plural import plural
 from regard.runs.recipes.changes import Changes, changed
 from regard.runs.recipes.defaults import Extent, complete
-from regard.runs.recipes.recipe import Recipe, Tables, check, read_tables
+from regard.runs.recipes.recipe import Recipe, check
+from regard.runs.recipes.tables import Tables, data_folder, read_tables
 from regard.training.options import LENGTHS
 
 if TYPE_CHECKING:
@@ -160,10 +161,7 @@ def plan(
 
         tables = inherit_tables(tables, given, RunFolder(out))
         given = check(tables, where)
-    folder = Path(data) if data is not None else Path(recipe).parent if recipe is not None else Path()
-    if not folder.is_dir():
-        raise FolderError(f"there is no data folder {folder}")
-    return Plan(tables, given, folder, out, where)
+    return Plan(tables, given, data_folder(data, recipe), out, where)
 
 
 def _outputs_in_words(nbest: int | None) -> str:

@@ -14,27 +14,23 @@ command runs. Whatever is left out has a default; some defaults depend on the si
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.data import CorpusFiles, FilterOptions, NoiseOptions, TokenizerOptions
-from regard.errors import RecipeError, nearest
+from regard.errors import RecipeError
 from regard.evaluation import EvaluationOptions
 from regard.generation import SearchOptions
 from regard.models import TransformerSpec, preset, spec_from_dict, spec_to_dict
 from regard.plural import plural
-from regard.runs.recipes.kind import is_of_signals
 from regard.runs.recipes.mistakes import validated
-from regard.runs.recipes.toml import write_toml
+from regard.runs.recipes.tables import Tables, in_folder, is_of_signals, refuse_unmeasured, with_changes, with_limits
+from regard.runs.recipes.toml import without_none, write_toml
 from regard.training import TrainingOptions
-from regard.training.options import LENGTHS
 
 Paths = str | tuple[str, ...]
-Tables = dict[str, dict[str, Any]]
-"""A recipe as TOML has it: section -> key -> value, with only the keys that somebody gave."""
 
 
 @dataclass(frozen=True)
@@ -192,18 +188,11 @@ class ModelChoice:
         Raises:
             RecipeError: a key or value that no model has.
         """
-        spec = spec_to_dict(preset(self.preset or "base", source_vocab=source_vocab, target_vocab=target_vocab))
-        changes = dict(self.changes)
         for vocabulary in ("source_vocab", "target_vocab"):
-            if vocabulary in changes:
+            if vocabulary in self.changes:
                 raise RecipeError(f"model.{vocabulary} is that of the tokenizer: set tokenizer.vocab_size")
-        if isinstance(changes.get("positions"), str):
-            changes["positions"] = {"kind": changes["positions"]}
-        if isinstance(share := changes.get("dropout"), int | float):
-            changes["dropout"] = {"embedding": share, "residual": share}
-        if isinstance(places := changes.get("dropout"), Mapping):
-            changes["dropout"] = spec["dropout"] | dict(places)
-        return spec_from_dict(spec | changes)
+        base = preset(self.preset or "base", source_vocab=source_vocab, target_vocab=target_vocab)
+        return spec_from_dict(with_changes(spec_to_dict(base), self.changes))
 
 
 @dataclass(frozen=True)
@@ -231,28 +220,7 @@ class Recipe:
                     f"data.filters.max_{side}_length = {longest} lets in more than the model can read: "
                     f"model.max_len = {spec.max_len}"
                 )
-        figures = ("loss", "perplexity", *self.evaluation.metrics)
-        if self.training.metric not in figures:
-            raise RecipeError(
-                f"training.metric = {self.training.metric!r} is not measured{nearest(self.training.metric, figures)}"
-            )
-
-
-def read_tables(path: str | Path) -> Tables:
-    """Return the tables of a recipe file, as they stand.
-
-    Raises:
-        RecipeError: the file cannot be read or is not TOML.
-    """
-    try:
-        tables = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
-    except OSError as error:
-        raise RecipeError(f"{path}: the recipe cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}: not valid UTF-8 at byte {error.start + 1}") from None
-    except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
-        raise RecipeError(f"{path}: not TOML: {error}") from None
-    return tables
+        refuse_unmeasured(self.training.metric, ("loss", "perplexity", *self.evaluation.metrics))
 
 
 def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
@@ -267,10 +235,7 @@ def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
     """
     if is_of_signals(tables):
         raise RecipeError(f"{where}: this recipe is of signals and not of text; the command `regard train` runs it")
-    tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
-    training = tables.get("training")
-    if isinstance(training, dict) and "updates" not in training and not LENGTHS.isdisjoint(training):
-        tables["training"] = {**training, "updates": None}  # another limit was given, and TOML cannot say "none"
+    tables = with_limits(tables)
     if isinstance(model := tables.get("model"), dict):
         choice = {"changes": {key: value for key, value in model.items() if key != "preset"}}
         tables["model"] = choice | ({"preset": model["preset"]} if "preset" in model else {})
@@ -281,9 +246,8 @@ def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
 
 def to_tables(recipe: Recipe) -> Tables:
     """Return a recipe as the tables of its TOML; values that are None are left out."""
-    tables: Tables = asdict(recipe)
-    tables["model"] = {"preset": recipe.model.preset, **recipe.model.changes}
-    return {name: _without_none(table) for name, table in tables.items()}
+    tables: Tables = without_none({**asdict(recipe), "model": {"preset": recipe.model.preset, **recipe.model.changes}})
+    return tables
 
 
 def dump(recipe: Recipe) -> str:
@@ -291,17 +255,6 @@ def dump(recipe: Recipe) -> str:
     return write_toml(to_tables(recipe))
 
 
-def _without_none(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
-    return [_without_none(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
 def listed(paths: Paths | None) -> list[str]:
     """Return one path or several as a list."""
     return [] if paths is None else [paths] if isinstance(paths, str) else list(paths)
-
-
-def in_folder(folder: Path, path: str) -> str:
-    """Return ``path`` taken from ``folder`` if it is relative; ``-`` stays standard input."""
-    return path if path == "-" else str(folder / path)

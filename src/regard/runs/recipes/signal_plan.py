@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import FolderError
 from regard.runs.recipes.changes import Changes, changed
-from regard.runs.recipes.recipe import in_folder, read_tables
 from regard.runs.recipes.signal_recipe import SignalRecipe, check_signals, complete
+from regard.runs.recipes.tables import data_folder, in_folder, read_tables
 from regard.signals.readers import SignalSet, read_signals
 
 
@@ -50,18 +49,16 @@ def plan_signals(
         InputError: a recipe, file or folder cannot be used.
     """
     if isinstance(recipe, Mapping):
-        tables, where, beside = {name: dict(table) for name, table in recipe.items()}, "recipe", Path()
+        tables, where, file = {name: dict(table) for name, table in recipe.items()}, "recipe", None
     else:
-        tables, where, beside = read_tables(recipe), str(recipe), Path(recipe).parent
+        tables, where, file = read_tables(recipe), str(recipe), recipe
     if changes:
         where = f"{where} with {', '.join(changes)}"
         tables = changed(tables, changes)
     given = check_signals(tables, where).data
     if warmup is not None:
         tables["training"] = {"warmup": warmup, **tables.get("training", {})}
-    folder = beside if data is None else Path(data)
-    if not folder.is_dir():
-        raise FolderError(f"there is no data folder {folder}")
+    folder = data_folder(data, file)
     train = None if given.train is None else read_signals(in_folder(folder, given.train), given.layout)
     tables, sentence = complete(tables, given.cases if train is None else len(train.cases))
     return SignalPlan(check_signals(tables, where), sentence, folder, train)

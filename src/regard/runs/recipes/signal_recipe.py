@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
-from regard.errors import RecipeError, nearest
+from regard.errors import RecipeError
 from regard.models import ClassifierSpec, classifier_spec_from_dict, spec_to_dict
 from regard.plural import plural
 from regard.runs.recipes.mistakes import validated
-from regard.runs.recipes.recipe import Tables
-from regard.runs.recipes.toml import write_toml
+from regard.runs.recipes.tables import Tables, limited_otherwise, refuse_unmeasured, with_changes, with_limits
+from regard.runs.recipes.toml import without_none, write_toml
 from regard.signals.augmentation import AugmentOptions
 from regard.signals.pace import BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY, pace
 from regard.signals.preparation import Missing, Scaling
@@ -27,7 +27,6 @@ from regard.signals.readers import Layout
 from regard.signals.synthetic import Generator, Modulations, Tones, refuse_too_many
 from regard.signals.validation import FIGURES
 from regard.training import TrainingOptions
-from regard.training.options import LENGTHS
 
 
 @dataclass(frozen=True)
@@ -130,18 +129,11 @@ class ClassifierChoice:
         Raises:
             RecipeError: a key or value that no model has.
         """
-        changes = dict(self.changes)
         for known in ("num_classes", "num_features"):
-            if known in changes:
+            if known in self.changes:
                 raise RecipeError(f"model.{known} is that of the data, and cannot be set")
-        if isinstance(changes.get("positions"), str):
-            changes["positions"] = {"kind": changes["positions"]}
-        base = spec_to_dict(ClassifierSpec(num_classes, num_features, max_len=max(64, 2 * longest)))
-        if isinstance(share := changes.get("dropout"), int | float):
-            changes["dropout"] = {"embedding": share, "residual": share}
-        if isinstance(places := changes.get("dropout"), Mapping):
-            changes["dropout"] = base["dropout"] | dict(places)
-        return classifier_spec_from_dict(base | changes)
+        base = ClassifierSpec(num_classes, num_features, max_len=max(64, 2 * longest))
+        return classifier_spec_from_dict(with_changes(spec_to_dict(base), self.changes))
 
 
 @dataclass(frozen=True)
@@ -156,10 +148,7 @@ class SignalRecipe:
 
     def __post_init__(self) -> None:
         self.model.spec(2, 2, 2)
-        if self.training.metric not in FIGURES:
-            raise RecipeError(
-                f"training.metric = {self.training.metric!r} is not measured{nearest(self.training.metric, FIGURES)}"
-            )
+        refuse_unmeasured(self.training.metric, FIGURES)
         for key in ("max_tokens", "max_sentences", "init", "init_vocabulary", "shard"):
             if getattr(self.training, key) != getattr(TrainingOptions(), key):
                 instead = "; cases in a batch are data.batch_size" if key.startswith("max") else ""
@@ -172,10 +161,7 @@ def check_signals(tables: Mapping[str, Any], where: str = "recipe") -> SignalRec
     Raises:
         RecipeError: every mistake, each with its key and the nearest valid name.
     """
-    tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
-    training = tables.get("training")
-    if isinstance(training, dict) and "updates" not in training and not LENGTHS.isdisjoint(training):
-        tables["training"] = {**training, "updates": None}
+    tables = with_limits(tables)
     if isinstance(model := tables.get("model"), dict):
         tables["model"] = {"changes": model}
     return validated(SignalRecipe, tables, where, keys={"model": [item.name for item in fields(ClassifierSpec)]})
@@ -190,7 +176,7 @@ def complete(tables: Tables, num_cases: int) -> tuple[Tables, str]:
     tables = {name: dict(table) for name, table in tables.items()}
     training = tables.setdefault("training", {})
     fits = pace(num_cases, tables["data"].get("batch_size", BATCH_SIZE), training.get("updates"))
-    limited = "updates" not in training and not LENGTHS.isdisjoint(training)
+    limited = limited_otherwise(training)
     wishes = {
         **({} if limited else {"updates": fits.updates}),
         "schedule": "inverse_sqrt" if limited else "cosine",
@@ -208,17 +194,10 @@ def complete(tables: Tables, num_cases: int) -> tuple[Tables, str]:
 
 def signal_tables(recipe: SignalRecipe) -> Tables:
     """Return a recipe as the tables of its TOML; values that are None are left out."""
-    tables: Tables = asdict(recipe)
-    tables["model"] = dict(recipe.model.changes)
-    return {name: _without_none(table) for name, table in tables.items()}
+    tables: Tables = without_none({**asdict(recipe), "model": recipe.model.changes})
+    return tables
 
 
 def dump_signals(recipe: SignalRecipe) -> str:
     """Return a recipe as TOML, every key written out."""
     return write_toml(signal_tables(recipe))
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
-    return [_without_none(inner) for inner in value] if isinstance(value, list | tuple) else value

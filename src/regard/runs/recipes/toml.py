@@ -18,13 +18,12 @@ def write_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
 
     Args:
         tables: section name to keys and values. Inside a section a list of tables becomes ``[[section.key]]``, any
-            other table is written inline. None is left out, as TOML has no word for it; so is an empty section.
+            other table is written inline. What is None is left out, and so is an empty section.
     """
     sections = []
-    for name, table in tables.items():
-        rows = {key: value for key, value in table.items() if value is not None}
-        lists = {key: value for key, value in rows.items() if _is_list_of_tables(value)}
-        lines = _assignments({key: value for key, value in rows.items() if key not in lists})
+    for name, table in without_none(tables).items():
+        lists = {key: value for key, value in table.items() if _is_list_of_tables(value)}
+        lines = _assignments({key: value for key, value in table.items() if key not in lists})
         if lines:
             sections.append("\n".join([f"[{_key(name)}]", *lines]))
         for key, entries in lists.items():
@@ -32,8 +31,15 @@ def write_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n\n".join(sections) + "\n"
 
 
+def without_none(value: Any) -> Any:
+    """Return ``value`` without the keys of tables that are None, for which TOML has no word; tuples become lists."""
+    if isinstance(value, Mapping):
+        return {key: without_none(inner) for key, inner in value.items() if inner is not None}
+    return [without_none(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def _assignments(table: Mapping[str, Any]) -> list[str]:
-    return [f"{_key(key)} = {toml_value(value)}" for key, value in table.items() if value is not None]
+    return [f"{_key(key)} = {toml_value(value)}" for key, value in table.items()]
 
 
 def _is_list_of_tables(value: Any) -> bool:

@@ -23,9 +23,9 @@ from regard.bundle import read_tokenizers, refuse_to_replace, tokenizers_config,
 from regard.data import TextTokenizer
 from regard.errors import FolderError
 from regard.folders import MODEL
-from regard.runs.recipes.kind import is_of_signals
-from regard.runs.recipes.recipe import Corpus, Recipe, Tables, check, read_tables, to_tables
+from regard.runs.recipes.recipe import Corpus, Recipe, check, to_tables
 from regard.runs.recipes.signal_recipe import check_signals
+from regard.runs.recipes.tables import Tables, is_of_signals, read_tables
 from regard.runs.recipes.toml import write_toml
 from regard.signals.classifier import SignalClassifier, from_config
 from regard.storage import open_sealed, seal, write_bytes

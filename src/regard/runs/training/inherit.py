@@ -19,7 +19,8 @@ from regard.data.tokenizers.options import Kind
 from regard.errors import RecipeError
 from regard.models import Transformer, TransformerSpec, spec_to_dict
 from regard.protocols import SPECIALS
-from regard.runs.recipes.recipe import ModelChoice, Recipe, Tables, to_tables
+from regard.runs.recipes.recipe import ModelChoice, Recipe, to_tables
+from regard.runs.recipes.tables import Tables
 from regard.runs.training.folder import RunFolder
 from regard.training import load_tensors
 

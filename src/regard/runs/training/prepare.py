@@ -18,7 +18,8 @@ from regard.data import (
     hold_out,
     open_raw,
 )
-from regard.runs.recipes.recipe import Recipe, in_folder
+from regard.runs.recipes.recipe import Recipe
+from regard.runs.recipes.tables import in_folder
 from regard.runs.saying import Say
 from regard.runs.text_set import TextSet, read_set, set_files
 from regard.runs.training.folder import RunFolder

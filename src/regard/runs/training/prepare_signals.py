@@ -13,9 +13,9 @@ import numpy as np
 from regard.errors import DataError, RecipeError, nearest
 from regard.plural import plural
 from regard.protocols import BatchSource
-from regard.runs.recipes.recipe import in_folder
 from regard.runs.recipes.signal_plan import SignalPlan
 from regard.runs.recipes.signal_recipe import SignalData, SignalRecipe
+from regard.runs.recipes.tables import in_folder
 from regard.runs.saying import Say
 from regard.signals.batches import GeneratedBatches, SignalBatch, SignalBatches
 from regard.signals.cases import Array, Cases, Indices, as_cases

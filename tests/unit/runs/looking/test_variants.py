@@ -8,7 +8,7 @@ import pytest
 
 from regard.errors import DataError, RecipeError
 from regard.runs.looking.variants import usable, variants
-from regard.runs.recipes.recipe import read_tables
+from regard.runs.recipes.tables import read_tables
 from unit.runs.toys import write_corpus
 
 

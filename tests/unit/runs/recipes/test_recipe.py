@@ -11,7 +11,8 @@ import pytest
 
 from regard.errors import RecipeError
 from regard.models import Dropout, Rotary, TransformerSpec
-from regard.runs.recipes.recipe import Corpus, DataOptions, ModelChoice, Recipe, check, dump, read_tables, to_tables
+from regard.runs.recipes.recipe import Corpus, DataOptions, ModelChoice, Recipe, check, dump, to_tables
+from regard.runs.recipes.tables import read_tables
 from regard.runs.recipes.toml import write_toml
 
 EVERYTHING = {

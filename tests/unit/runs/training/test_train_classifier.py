@@ -17,8 +17,8 @@ from regard.cli import run
 from regard.errors import DataError, FolderError, InputError, RecipeError
 from regard.inspection.figures import read_log
 from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
-from regard.runs.recipes.recipe import read_tables
 from regard.runs.recipes.signal_recipe import check_signals, complete, dump_signals, signal_tables
+from regard.runs.recipes.tables import read_tables
 from regard.runs.recipes.toml import write_toml
 from regard.runs.training.train_classifier import train_classifier
 from regard.signals.classifier import load_classifier
