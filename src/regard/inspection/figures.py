@@ -238,10 +238,14 @@ def compared_variants(figures: Mapping[str, Mapping[str, Sequence[float]]], *, t
     return figure
 
 
-def image_bytes(figure: Figure) -> bytes:
-    """Return a figure as PNG."""
+def image_bytes(figure: Figure, kind: str = "png") -> bytes:
+    """Return a figure as a file of a kind: ``png``, ``svg``, ``pdf``.
+
+    Raises:
+        ValueError: matplotlib knows no such kind.
+    """
     file = io.BytesIO()
-    figure.savefig(file, format="png")
+    figure.savefig(file, format=kind)
     return file.getvalue()
 
 

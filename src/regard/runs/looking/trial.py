@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from regard.data import open_raw
 from regard.errors import InterruptedRun
 from regard.protocols import Observer
 from regard.runs.evaluating.evaluate import evaluate
@@ -19,7 +18,7 @@ from regard.runs.recipes.tables import is_of_signals, read_tables
 from regard.runs.saying import say_nothing
 from regard.runs.text_set import set_files
 from regard.runs.training.folder import RunFolder
-from regard.runs.training.prepare import prepare
+from regard.runs.training.prepare import prepare, read_text
 from regard.runs.training.prepare_signals import prepare_signals
 from regard.runs.training.train import train
 from regard.runs.training.train_classifier import train_classifier
@@ -78,11 +77,9 @@ def _of_signals(classifier: SignalClassifier, recipe: Path, data: Path) -> dict[
 
 def _of_text(translator: Translator, recipe: Path, folder: RunFolder, data: Path) -> dict[str, float]:
     effective = folder.read_recipe()
-    asked = plan(recipe, data=data)
-    raw = open_raw(asked.corpora(), folder.cache, temperature=effective.data.temperature)
-    validation = Validation(
-        prepare(effective, raw, folder, data, say_nothing), effective.evaluation, effective.generation
-    )
+    raw = read_text(plan(recipe, data=data), folder, say_nothing)
+    prepared = prepare(effective, raw, folder, data, say_nothing)
+    validation = Validation(prepared, effective.evaluation, effective.generation)
     objective = Seq2SeqObjective(translator.model, effective.training.label_smoothing)
     with torch.no_grad(), evaluation_mode(objective):
         figures = dict(validation(objective))

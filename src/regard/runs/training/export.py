@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -10,11 +11,13 @@ from torch import Tensor
 
 from regard import __version__
 from regard.bundle import refuse_to_replace, save_bundle
-from regard.errors import RecipeError
+from regard.errors import InterruptedRun, RecipeError
 from regard.models import build
 from regard.runs.recipes.recipe import Recipe, to_tables
+from regard.runs.saying import Say
 from regard.runs.training.folder import RunFolder
 from regard.training import Checkpoints, ClassObjective, Seq2SeqObjective, load_tensors
+from regard.training.distributed import Ranks
 
 Which = Literal["best", "last"]
 
@@ -38,6 +41,21 @@ def export_in_words(folder: RunFolder, which: Which, count: int, out: str | Path
     """Do `export`, and return in words which weights were taken."""
     updates = export(folder, which, count, out)
     return weights_in_words(updates, moving=folder.training().ema > 0)
+
+
+@contextmanager
+def exported(folder: RunFolder, ranks: Ranks, say: Say) -> Iterator[None]:
+    """Write the model folder, and tell so, when the training in the ``with`` block ends, be it by Ctrl-C."""
+    stopped = None
+    try:
+        yield
+    except InterruptedRun as interrupted:
+        stopped = interrupted
+    with ranks.first():
+        if ranks.is_first:
+            say(f"{folder.model}: {export_as_asked(folder)}")
+    if stopped:
+        raise stopped
 
 
 def weights_in_words(updates: Sequence[int], *, moving: bool) -> str:

@@ -18,6 +18,7 @@ from regard.data import (
     hold_out,
     open_raw,
 )
+from regard.runs.recipes.plan import Plan
 from regard.runs.recipes.recipe import Recipe
 from regard.runs.recipes.tables import in_folder
 from regard.runs.saying import Say
@@ -47,6 +48,15 @@ class Prepared:
     valid_text: TextSet
     corpus: EncodedCorpus
     valid_corpus: EncodedCorpus
+
+
+def read_text(asked: Plan, folder: RunFolder, say: Say) -> RawCorpus:
+    """Read the training text of a run, unless its cache has it, and tell what is of which corpus."""
+    say(f"reading {asked.files_in_words()} …")
+    raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
+    for sentence in asked.corpora_in_words(raw):
+        say(sentence)
+    return raw
 
 
 def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: Say, ranks: Ranks = ALONE) -> Prepared:

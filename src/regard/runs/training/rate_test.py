@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.inspection.figures import range_curve
+from regard.inspection.figures import image_bytes, range_curve
 from regard.runs.recipes.plan import Plan
 from regard.runs.saying import Say
 from regard.runs.training.rehearsal import rehearsal
@@ -50,12 +49,10 @@ def rate_test(asked: Plan, *, picture: str | Path | None = None, device: str = "
 
 def _picture(points: Sequence[RatePoint], suggested: float | None, path: str | Path) -> bytes:
     drawn = range_curve([point.rate for point in points], [point.loss for point in points], suggested)
-    file = io.BytesIO()
     try:
-        drawn.savefig(file, format=Path(path).suffix.removeprefix(".") or "png")
-    except ValueError:  # what matplotlib says to an ending that it does not know
+        return image_bytes(drawn, Path(path).suffix.removeprefix(".") or "png")
+    except ValueError:
         raise InputError(f"{path}: not a kind of picture that can be drawn; name a .png, .svg or .pdf") from None
-    return file.getvalue()
 
 
 def _row(point: RatePoint) -> str:

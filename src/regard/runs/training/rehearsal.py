@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from regard.data import PairBatch, open_raw
+from regard.data import PairBatch
 from regard.device import best_device
 from regard.models import build
 from regard.runs.recipes.plan import Plan
@@ -18,7 +18,7 @@ from regard.runs.recipes.recipe import Recipe
 from regard.runs.saying import Say
 from regard.runs.training.folder import RunFolder
 from regard.runs.training.inherit import inherit_weights
-from regard.runs.training.prepare import Prepared, prepare
+from regard.runs.training.prepare import Prepared, prepare, read_text
 from regard.training import Seq2SeqObjective
 from regard.training.freeze import freeze
 
@@ -50,10 +50,7 @@ def rehearsal(asked: Plan, device: str, say: Say) -> Iterator[Rehearsal]:
     """Read, tokenize and build as `train` does; everything written is gone after the block."""
     with TemporaryDirectory(prefix="regard-") as place:
         folder = RunFolder(Path(place))
-        say(f"reading {asked.files_in_words()} …")
-        raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
-        for sentence in asked.corpora_in_words(raw):
-            say(sentence)
+        raw = read_text(asked, folder, say)
         recipe, sentence = asked.recipe(raw.target_lines())
         say(sentence)
         prepared = prepare(recipe, raw, folder, asked.data, say)

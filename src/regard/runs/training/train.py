@@ -7,9 +7,8 @@ from pathlib import Path
 
 import torch
 
-from regard.data import open_raw
 from regard.device import best_device
-from regard.errors import DataError, InterruptedRun
+from regard.errors import DataError
 from regard.models import build, spec_to_dict
 from regard.protocols import Observer
 from regard.runs.recipes.changes import Changes
@@ -19,10 +18,10 @@ from regard.runs.saying import say_nothing, say_on_stderr
 from regard.runs.training.beginning import begin
 from regard.runs.training.doubts import doubts
 from regard.runs.training.ending import ending, worth
-from regard.runs.training.export import export_as_asked
+from regard.runs.training.export import exported
 from regard.runs.training.folder import RunFolder
 from regard.runs.training.inherit import inherit_weights
-from regard.runs.training.prepare import prepare
+from regard.runs.training.prepare import prepare, read_text
 from regard.runs.training.validation import Validation
 from regard.training import Seq2SeqObjective
 from regard.training import train as train_module
@@ -122,10 +121,7 @@ def train_planned(
                 folder.claim()
             if ranks.world > 1 and any("-" in files.paths for files in asked.corpora()):
                 raise DataError("standard input can be read by one process only; give files")
-            say(f"reading {asked.files_in_words()} …")
-            raw = open_raw(asked.corpora(), folder.cache, temperature=asked.given.data.temperature)
-            for sentence in asked.corpora_in_words(raw):
-                say(sentence)
+            raw = read_text(asked, folder, say)
             extent = Extent(len(raw), raw.target_words, raw.target_characters)
             effective, sentence = asked.recipe(extent, warmup=folder.warmup())
             say(sentence)
@@ -146,8 +142,7 @@ def train_planned(
         if tensorboard and ranks.is_first:
             watchers.append(TensorBoard(folder.path / "tensorboard"))
         validation = Validation(prepared, effective.evaluation, effective.generation, ranks)
-        stopped = None
-        try:
+        with exported(folder, ranks, say):
             outcome = train_module(
                 Seq2SeqObjective(model, effective.training.label_smoothing),
                 prepared.batches,
@@ -166,11 +161,4 @@ def train_planned(
                 curve = Curve.read(folder.log)
                 for sentence in worth(curve, target_tokens, validation.outputs, length_chosen=asked.length_chosen):
                     say(sentence)
-        except InterruptedRun as interrupted:
-            stopped = interrupted
-        with ranks.first():
-            if ranks.is_first:
-                say(f"{folder.model}: {export_as_asked(folder)}")
-        if stopped:
-            raise stopped
     return load(folder.model, chosen)

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from regard.device import best_device
-from regard.errors import InterruptedRun
 from regard.models import build_classifier
 from regard.protocols import Observer
 from regard.runs.recipes.changes import Changes
@@ -19,7 +18,7 @@ from regard.runs.recipes.signal_recipe import signal_tables
 from regard.runs.saying import say_nothing, say_on_stderr
 from regard.runs.training.beginning import begin
 from regard.runs.training.ending import ending
-from regard.runs.training.export import export_as_asked
+from regard.runs.training.export import exported
 from regard.runs.training.folder import RunFolder
 from regard.runs.training.prepare_signals import prepare_signals
 from regard.signals.classifier import SignalClassifier
@@ -83,8 +82,7 @@ def train_classifier(
         with ranks.first():
             if ranks.is_first:
                 folder.keep_classifier(classifier)
-        stopped = None
-        try:
+        with exported(folder, ranks, say):
             outcome = fit(
                 model,
                 material.batches,
@@ -97,12 +95,5 @@ def train_classifier(
                 ranks=ranks,
             )
             say(ending(outcome, options))
-        except InterruptedRun as interrupted:
-            stopped = interrupted
-        with ranks.first():
-            if ranks.is_first:
-                say(f"{folder.model}: {export_as_asked(folder)}")
-        if stopped:
-            raise stopped
     model.eval()
     return classifier
