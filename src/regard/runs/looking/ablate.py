@@ -32,8 +32,6 @@ from regard.runs.training.folder import RunFolder
 from regard.runs.translating.output import refuse_output_folder
 from regard.storage import write_bytes
 
-_FIGURES = "figures.json"
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -94,15 +92,15 @@ def ablate(
     tables = read_tables(recipe)
     data = data_folder(data, recipe)
     chosen = usable(variants(vary), tables, recipe, data, say)
+    trainings = [_Training.of(variant, seed, tables, folder) for seed in range(1, seeds + 1) for variant in chosen]
+    for training in trainings:
+        training.finished()  # refuses a folder of another recipe while nothing is trained yet
     outcomes = []
-    jobs = [(variant, seed) for seed in range(1, seeds + 1) for variant in chosen]
-    for variant, seed in jobs:
-        _finished(variant, seed, tables, folder)  # refuses a folder of another recipe while nothing is trained yet
-    for number, (variant, seed) in enumerate(jobs, 1):
-        say(f"{number} of {len(jobs)}: {variant.name}, seed {seed}")
-        outcomes.append(_trained(variant, seed, tables, folder, data, device, quiet))
-    rank = {variant.name: place for place, variant in enumerate(chosen)}
-    outcomes.sort(key=lambda outcome: (rank[outcome.variant], outcome.seed))
+    for number, training in enumerate(trainings, 1):
+        say(f"{number} of {len(trainings)}: {training.variant}, seed {training.seed}")
+        outcomes.append(training.finished() or training.run(folder / "recipes", data, device, quiet))
+    names = [variant.name for variant in chosen]
+    outcomes.sort(key=lambda outcome: (names.index(outcome.variant), outcome.seed))
     found = [outcome.to_json() for outcome in outcomes]
     write_bytes(folder / "ablation.json", json.dumps(found, indent=1, ensure_ascii=False).encode() + b"\n")
     try:
@@ -127,40 +125,52 @@ def table_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield f"mean ± standard deviation over {len(seeds)} seeds" if len(seeds) > 1 else "one seed: no spread is known"
 
 
-def _trained(variant: Variant, seed: int, tables: Tables, out: Path, data: Path, device: str, quiet: bool) -> Outcome:
-    """Train one variant, or read what a finished training came to."""
-    if (found := _finished(variant, seed, tables, out)) is not None:
-        return found
-    folder, text = _place(variant, seed, out), _recipe(variant, seed, tables)
-    recipe = out / "recipes" / f"{folder.path.parent.name}-{folder.path.name}.toml"
-    recipe.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(recipe, text.encode())
-    parameters, figures = trial(recipe, folder=folder, data=data, device=device, quiet=quiet)
-    outcome = Outcome(variant.name, seed, parameters, figures, str(folder.path))
-    written = json.dumps({**outcome.to_json(), "recipe": text}, indent=1, ensure_ascii=False)
-    write_bytes(folder.path / _FIGURES, written.encode() + b"\n")
-    return outcome
+@dataclass(frozen=True)
+class _Training:
+    """A variant with one seed.
 
+    Attributes:
+        variant: Its name.
+        seed: Of everything random.
+        recipe: The whole recipe, as TOML.
+        folder: Of the run.
+    """
 
-def _finished(variant: Variant, seed: int, tables: Tables, out: Path) -> Outcome | None:
-    """Return what a finished training came to, or None if it is not finished."""
-    folder = _place(variant, seed, out)
-    file = folder.path / _FIGURES
-    if not file.is_file():
-        return None
-    kept = json.loads(file.read_bytes())
-    if kept.pop("recipe") != _recipe(variant, seed, tables):
-        raise FolderError(f"{folder.path} was trained by another recipe; choose another --out")
-    figures = {key: math.nan if value is None else value for key, value in kept.pop("figures").items()}
-    return Outcome(**kept, figures=figures)
+    variant: str
+    seed: int
+    recipe: str
+    folder: RunFolder
 
+    @classmethod
+    def of(cls, variant: Variant, seed: int, tables: Tables, out: Path) -> _Training:
+        seeded = Variant(variant.name, {**variant.changes, "training.seed": seed})
+        folder = RunFolder(out / re.sub(r"[^\w.=+,-]+", "_", variant.name) / f"seed-{seed}")
+        return cls(variant.name, seed, write_toml(seeded.tables(tables)), folder)
 
-def _place(variant: Variant, seed: int, out: Path) -> RunFolder:
-    return RunFolder(out / re.sub(r"[^\w.=+,-]+", "_", variant.name) / f"seed-{seed}")
+    @property
+    def figures(self) -> Path:
+        return self.folder.path / "figures.json"
 
+    def finished(self) -> Outcome | None:
+        """Return what it came to, or None if it is not finished. Raises FolderError if another recipe was trained."""
+        if not self.figures.is_file():
+            return None
+        kept = json.loads(self.figures.read_bytes())
+        if kept.pop("recipe") != self.recipe:
+            raise FolderError(f"{self.folder.path} was trained by another recipe; choose another --out")
+        figures = {key: math.nan if value is None else value for key, value in kept.pop("figures").items()}
+        return Outcome(**kept, figures=figures)
 
-def _recipe(variant: Variant, seed: int, tables: Tables) -> str:
-    return write_toml(Variant(variant.name, {**variant.changes, "training.seed": seed}).tables(tables))
+    def run(self, recipes: Path, data: Path, device: str, quiet: bool) -> Outcome:
+        """Train, with the recipe in a file of the folder ``recipes``, and keep what came of it."""
+        file = recipes / f"{self.folder.path.parent.name}-{self.folder.path.name}.toml"
+        recipes.mkdir(parents=True, exist_ok=True)
+        write_bytes(file, self.recipe.encode())
+        parameters, figures = trial(file, folder=self.folder, data=data, device=device, quiet=quiet)
+        outcome = Outcome(self.variant, self.seed, parameters, figures, str(self.folder.path))
+        kept = json.dumps({**outcome.to_json(), "recipe": self.recipe}, indent=1, ensure_ascii=False)
+        write_bytes(self.figures, kept.encode() + b"\n")
+        return outcome
 
 
 def _by_figure(outcomes: Sequence[Outcome]) -> dict[str, dict[str, list[float]]]:
