@@ -188,5 +188,5 @@ _KINDS: Mapping[str, Callable[[float], Augment]] = {
 def _require(name: str, what: str, value: float, *, most: float, above: bool = False) -> None:
     """Refuse a number that a change of this name cannot have; ``above`` says that it must not be 0."""
     if not (0 <= value <= most and value < math.inf) or (above and not value):
-        wish = f"{'above' if above else 'at least'} 0{f' and at most {most}' * (most < math.inf)}"
+        wish = ("above 0" if above else "at least 0") + (f" and at most {most}" if most < math.inf else "")
         raise RecipeError(f"the {what} of {name} must be {wish}, but is {value}")

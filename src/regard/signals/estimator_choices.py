@@ -87,7 +87,7 @@ def choices_of(estimator: TransformerClassifier) -> TransformerClassifier:
         value = getattr(chosen, name)
         if value is None and name in OPTIONAL:
             continue
-        wish = f"a whole number{' or None' * (name in OPTIONAL)}, at least {least}"
+        wish = f"a whole number{' or None' if name in OPTIONAL else ''}, at least {least}"
         # verbose=True is what scikit-learn's own estimators take
         if not isinstance(value, int) or (isinstance(value, bool) and name != "verbose"):
             raise TypeError(f"`{name}` must be {wish}, but is {value!r}, a {type(value).__name__}")
@@ -197,7 +197,7 @@ def weights_of(estimator: TransformerClassifier, labels: Indices, classes: npt.N
         if strange := [label for label in wanted if label not in known]:
             raise RecipeError(
                 f"`class_weight` has a weight for {strange[0]!r}, which is no label in y: "
-                f"{', '.join(map(repr, known[:20]))}{', …' * (len(known) > 20)}"
+                f"{', '.join(map(repr, known[:20]))}{', …' if len(known) > 20 else ''}"
             )
         for label, weight in wanted.items():
             if not isinstance(weight, Real):

@@ -210,6 +210,6 @@ def _tell_of_stillness(
         names = [f"{'IQ'[c % 2]} of channel {c // 2}" if is_complex else f"channel {c}" for c in numbers[:8]]
         if names:
             say(
-                f"the training part {what} in {', '.join(names)}{', …' * (len(numbers) > 8)}: nothing can be learned "
-                "from it"
+                f"the training part {what} in {', '.join(names)}{', …' if len(numbers) > 8 else ''}: nothing can be "
+                "learned from it"
             )

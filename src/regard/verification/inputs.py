@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,14 @@ class Inputs:
         """Return the same batch with ``x`` on one side; what must be predicted stays."""
         return replace(self, source=x) if name == "source" else replace(self, target_in=x)
 
+    def cast(self, dtype: torch.dtype) -> Inputs:
+        """Return a copy whose frames are of ``dtype``; ids and lengths stay integers."""
+        copies = {
+            field: None if x is None else x.to(dtype, copy=True) if x.is_floating_point() else x.clone()
+            for field, x in vars(self).items()
+        }
+        return Inputs(**copies)
+
     def rows(self, index: list[int]) -> Inputs:
         """Return the rows ``index``, in that order."""
         picked = {
@@ -170,13 +178,13 @@ def draw_inputs(
     source: Side | None,
     target: Side | None,
     *,
-    source_lengths: tuple[int, ...] | None,
-    target_lengths: tuple[int, ...] | None,
     sizes: tuple[int, int, int],
-    seed: int,
-    device: torch.device,
+    source_lengths: tuple[int, ...] | None = None,
+    target_lengths: tuple[int, ...] | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
 ) -> Inputs:
-    """Return a batch of ``sizes`` (B, S, T), padded on the right behind the lengths of each row."""
+    """Return a batch of ``sizes`` (B, S, T), padded on the right behind the lengths of each row; frames in float64."""
     batch, num_source, num_target = sizes
     generator = torch.Generator().manual_seed(seed)
 
@@ -206,3 +214,20 @@ def draw_inputs(
         target_out=target_out,
         target_lengths=as_tensor(target_lengths) if target is not None else None,
     )
+
+
+def draw_for(
+    module: nn.Module,
+    source: Side | None,
+    target: Side | None,
+    *,
+    sizes: tuple[int, int, int],
+    lengths: tuple[int, ...] | None = None,
+    seed: int = 0,
+) -> Inputs:
+    """Return a batch as `draw_inputs` does, where ``module`` is and in its type; ``lengths`` are of both sides."""
+    first = next(module.parameters(), torch.empty(0))
+    drawn = draw_inputs(
+        source, target, sizes=sizes, source_lengths=lengths, target_lengths=lengths, seed=seed, device=first.device
+    )
+    return drawn.cast(first.dtype)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.verification import huggingface, torch_nn
 from regard.verification.adapter import Adapter, Decoding
-from regard.verification.inputs import Frames, Inputs, Side, Tokens, draw_inputs
+from regard.verification.inputs import Frames, Inputs, Side, Tokens, draw_for
 from regard.verification.keeping import random_kept, restored
 from regard.verification.taps import Taps
 from regard.verification.trace import traced
@@ -174,18 +174,7 @@ def _find_sides(
         else:
             width = next((part.in_features for part in module.modules() if isinstance(part, nn.Linear)), 0)
             sides[name] = Frames(width)
-    device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    probe = draw_inputs(
-        sides.get("source"),
-        sides.get("target"),
-        source_lengths=None,
-        target_lengths=None,
-        sizes=(3, 7, 7),
-        seed=0,
-        device=device,
-    )
-    dtype = next((p.dtype for p in module.parameters()), torch.float32)
-    probe = Inputs(**{k: v.to(dtype) if v is not None and v.is_floating_point() else v for k, v in vars(probe).items()})
+    probe = draw_for(module, sides.get("source"), sides.get("target"), sizes=(3, 7, 7))
     taps = Taps(probe)
     try:
         with taps, torch.no_grad():
@@ -219,17 +208,8 @@ def _tokens(module: nn.Module, name: str, size: int, table: Tensor | None, pad: 
 
 def _hides_zero(module: nn.Module, forward: _Forward, sides: Mapping[str, Side]) -> bool:
     """Return whether some attention gives a key of id 0 no weight where another key in its place gets one."""
-    device = next((p.device for p in module.parameters()), torch.device("cpu"))
     sides = {n: replace(s, pad=0) if isinstance(s, Tokens) else s for n, s in sides.items()}
-    batch = draw_inputs(
-        sides.get("source"),
-        sides.get("target"),
-        source_lengths=(7, 5, 3),
-        target_lengths=(7, 5, 3),
-        sizes=(3, 7, 7),
-        seed=0,
-        device=device,
-    )
+    batch = draw_for(module, sides.get("source"), sides.get("target"), sizes=(3, 7, 7), lengths=(7, 5, 3))
     try:
         with torch.enable_grad(), traced(module, 3) as trace:
             forward(module, batch)
@@ -246,10 +226,7 @@ def _is_decoder(module: nn.Module, forward: _Forward, side: Side) -> bool:
     """
     if not isinstance(side, Tokens):
         return False
-    device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    batch = draw_inputs(
-        side, None, source_lengths=(7, 7, 7), target_lengths=None, sizes=(3, 7, 7), seed=0, device=device
-    )
+    batch = draw_for(module, side, None, sizes=(3, 7, 7), lengths=(7, 7, 7))
     try:
         with torch.enable_grad(), traced(module, 3) as trace:
             logits = forward(module, batch)

@@ -102,14 +102,8 @@ class Subject:
             ModuleRaisedError: the module raised; the message says on what.
         """
         torch.manual_seed(self.seed if seed is None else seed)
-        given = Inputs(
-            **{
-                name: None if x is None else x.to(self.dtype, copy=True) if x.is_floating_point() else x.clone()
-                for name, x in vars(inputs).items()
-            }
-        )
         with self.guard(inputs):
-            logits = (forward or self.adapter.forward)(self.module, given)
+            logits = (forward or self.adapter.forward)(self.module, inputs.cast(self.dtype))
         if not isinstance(logits, Tensor):
             raise ModuleRaisedError(f"the adapter's forward must return logits, but returned {type(logits).__name__}")
         return logits

@@ -17,7 +17,7 @@ from regard.inspection import CacheBytes, Ledger, cache_bytes, draw_ledger, ledg
 from regard.models import Transformer
 from regard.protocols import BOS
 from regard.training import evaluation_mode
-from regard.verification.inputs import draw_inputs
+from regard.verification.inputs import draw_for
 from regard.verification.recognise import recognise
 
 Sizes = tuple[int, int, int]
@@ -85,19 +85,7 @@ def costs_of(model: nn.Module, sizes: Sizes) -> Costs:
                 step = ledger(model, target[:1, 0], call=partial(model.step, state=state)).total.flops
         return Costs(found, sizes, cache_bytes(model), step)
     adapter = recognise(model)
-    x = draw_inputs(
-        adapter.source,
-        adapter.target,
-        source_lengths=None,
-        target_lengths=None,
-        sizes=sizes,
-        seed=0,
-        device=next((p.device for p in model.parameters()), torch.device("cpu")),
-    )
-    dtype = next((p.dtype for p in model.parameters()), torch.float32)
-    for name in adapter.sides:
-        if x.side(name).is_floating_point():
-            x = x.put(name, x.side(name).to(dtype))
+    x = draw_for(model, adapter.source, adapter.target, sizes=sizes)
     with evaluation_mode(model):
         found = ledger(model, x, call=partial(adapter.forward, model))
     return Costs(found, sizes, cache_bytes(model))

@@ -23,7 +23,7 @@ from regard.runs.looking.search_steps import Searched, search_with_steps
 from regard.training import evaluation_mode
 from regard.translation import Looking
 from regard.translator import Translator
-from regard.verification.inputs import Tokens, draw_inputs
+from regard.verification.inputs import Tokens, draw_for
 from regard.verification.recognise import recognise
 
 SHOWN = 7
@@ -185,20 +185,8 @@ def look_at_module(module: nn.Module, *, backward: bool = False, seed: int = 0) 
         InputError: It is not known how to call the module, or it does not run.
     """
     adapter = recognise(module)
-    device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    x = draw_inputs(
-        adapter.source,
-        adapter.target,
-        source_lengths=None,
-        target_lengths=None,
-        sizes=(1, SHOWN, SHOWN - 2 if adapter.source is not None else SHOWN),
-        seed=seed,
-        device=device,
-    )
-    dtype = next((p.dtype for p in module.parameters()), torch.float32)
-    for name in adapter.sides:
-        if x.side(name).is_floating_point():
-            x = x.put(name, x.side(name).to(dtype))
+    written = SHOWN - 2 if adapter.source is not None else SHOWN
+    x = draw_for(module, adapter.source, adapter.target, sizes=(1, SHOWN, written), seed=seed)
     tokens = {name: _shown(x.side(name)[0]) for name in adapter.sides}
     letters = {"source": "S", "target": "T"}
     sizes = {"B": 1} | {letters[name]: len(side) for name, side in tokens.items()}

@@ -152,9 +152,9 @@ def check_attention_rows(subject: Subject) -> Finding:
         wrong = (view.seen != view.allowed[:, None]) & rows[..., None]
         if wrong.any():
             row, head, query, key = (int(i) for i in wrong.nonzero()[0])
-            seen = bool(view.seen[row, head, query, key])
+            rule = "may not be seen" if view.seen[row, head, query, key] else "may be seen"
             return fail(
-                f"key {key} has weight {float(weights[row, head, query, key]):.3g} but may{' not' * seen} be seen",
+                f"key {key} has weight {float(weights[row, head, query, key]):.3g} but {rule}",
                 cause=_mistake(view)[0],
                 where=f"{where}, head {head}, {spot(row, query)}",
                 size=float(weights[row, head, query, key]),

@@ -51,16 +51,15 @@ def check_cache_equals_full(subject: Subject) -> Finding:
     steps = list(range(1, real.size(1) + 1))
     worst = 0.0
     order = list(range(subject.inputs.batch))
-    for attempt, rows in ((1, order), (2, order[::-1])):
+    for when, rows in (("", order), (" when a second batch is decoded", order[::-1])):
         decoded = _decode(subject, subject.inputs.rows(rows), steps)
         size, place = largest(decoded, subject.logits[rows], real[rows])
         if not size <= subject.tolerance:
             return judge(
                 size,
                 subject.tolerance,
-                detail=f"the logits of step {place[1]} are others with the cache"
-                + " when a second batch is decoded" * (attempt == 2),
-                cause="something is kept on the module between batches" if attempt == 2 else _what_is_seen(subject),
+                detail=f"the logits of step {place[1]} are others with the cache{when}",
+                cause="something is kept on the module between batches" if when else _what_is_seen(subject),
                 where=spot(*place),
             )
         worst = max(worst, size)
@@ -171,7 +170,7 @@ def _what_stayed(before: list[Attention], after: list[Attention], rows: Tensor, 
             stayed.append(new.module)
     if not stayed:
         return "part of the state is not reordered, or by other rows"
-    return f"the keys of {', '.join(stayed[:3])}{', …' * (len(stayed) > 3)} are not reordered"
+    return f"the keys of {', '.join(stayed[:3])}{', …' if len(stayed) > 3 else ''} are not reordered"
 
 
 def _scaled_alike(step: Tensor, full: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.plural import plural
+from regard.verification.checks.padding import NO_PADDING
 from regard.verification.findings import Finding, NotExercised, check, fail, judge, passed
 from regard.verification.inputs import Inputs
 from regard.verification.subject import Subject
@@ -49,7 +50,12 @@ class Explanation:
 
 
 def _loss(subject: Subject, inputs: Inputs) -> float:
-    """Return the loss of a batch as one number; of a sum and a count, the sum.
+    """Return the loss of a batch as one number; of a sum and a count, the sum."""
+    return _loss_and_count(subject, inputs)[0]
+
+
+def _loss_and_count(subject: Subject, inputs: Inputs) -> tuple[float, int | None]:
+    """Return the loss of a batch, and the count if there is one.
 
     Raises:
         NotExercised: no loss was given.
@@ -61,7 +67,7 @@ def _loss(subject: Subject, inputs: Inputs) -> float:
     torch.manual_seed(subject.seed)
     with subject.guard(inputs), torch.no_grad():
         value = subject.adapter.loss(subject.module, inputs)
-    return float(value[0] if isinstance(value, tuple) else value)
+    return (float(value[0]), int(value[1])) if isinstance(value, tuple) else (float(value), None)
 
 
 def _explain(subject: Subject) -> Explanation | None:
@@ -69,6 +75,12 @@ def _explain(subject: Subject) -> Explanation | None:
     if "explanation" not in subject.notes:
         subject.notes["explanation"] = _search(subject)
     found: Explanation | None = subject.notes["explanation"]
+    return found
+
+
+def _explained(subject: Subject) -> Explanation:
+    if (found := _explain(subject)) is None:
+        raise NotExercised("the loss is no cross-entropy of the logits that the adapter returns")
     return found
 
 
@@ -150,9 +162,7 @@ class _Parts:
 @check("Each position is asked for the token after the one that it reads")
 def check_label_shift(subject: Subject) -> Finding:
     """Explain the loss and look at its labels."""
-    found = _explain(subject)
-    if found is None:
-        raise NotExercised("the loss is no cross-entropy of the logits that the adapter returns")
+    found = _explained(subject)
     words = {
         "same": ("the token that it has just read", "the labels are not shifted: the model learns to copy its input"),
         "next but one": ("the token after the next", "the labels are shifted twice"),
@@ -167,9 +177,7 @@ def check_label_shift(subject: Subject) -> Finding:
 @check("The loss is given logits, on which one softmax is made")
 def check_loss_of_logits(subject: Subject) -> Finding:
     """Explain the loss and look whether its logits had been made probabilities before."""
-    found = _explain(subject)
-    if found is None:
-        raise NotExercised("the loss is no cross-entropy of the logits that the adapter returns")
+    found = _explained(subject)
     if found.probabilities:
         return fail("a softmax is made of a softmax", cause="cross-entropy takes logits; it was given probabilities")
     return passed()
@@ -181,7 +189,7 @@ def check_loss_ignores_padding(subject: Subject) -> Finding:
     inputs = subject.inputs
     if not inputs.padded("target"):
         _loss(subject, inputs)
-        raise NotExercised("no pad id or lengths are known; say which with pad=, or in an adapter")
+        raise NotExercised(NO_PADDING)
     before = _loss(subject, inputs)
     for side in subject.adapter.sides:
         after = _loss(subject, inputs.widened(side, subject.adapter.side(side), WIDER))
@@ -216,7 +224,7 @@ def check_smoothing_ignores_padding(subject: Subject) -> Finding:
     if found.smoothing == 0:
         raise NotExercised("the loss is not smoothed")
     if not subject.inputs.padded("target"):
-        raise NotExercised("no pad id or lengths are known; say which with pad=, or in an adapter")
+        raise NotExercised(NO_PADDING)
     if found.smoothed_padding:
         return fail(
             f"the uniform part (share {found.smoothing:.3g}) is summed over padded positions too",
@@ -228,16 +236,11 @@ def check_smoothing_ignores_padding(subject: Subject) -> Finding:
 @check("The loss is a sum over tokens or their mean, not a mean of means")
 def check_loss_average(subject: Subject) -> Finding:
     """Explain the loss and look at what it is divided by; where it is a sum, its count must be that of real tokens."""
-    found = _explain(subject)
-    if found is None:
-        raise NotExercised("the loss is no cross-entropy of the logits that the adapter returns")
-    assert subject.adapter.loss is not None
-    with torch.no_grad(), subject.guard(subject.inputs):
-        value = subject.adapter.loss(subject.module, subject.inputs)
-    if isinstance(value, tuple) and int(value[1]) != subject.inputs.num_target_tokens:
+    found = _explained(subject)
+    _, counted = _loss_and_count(subject, subject.inputs)
+    if counted is not None and counted != subject.inputs.num_target_tokens:
         return fail(
-            f"{plural(int(value[1]), 'token is', 'tokens are')} counted, but "
-            f"{subject.inputs.num_target_tokens:,} are real",
+            f"{plural(counted, 'token is', 'tokens are')} counted, but {subject.inputs.num_target_tokens:,} are real",
             cause="padding is counted",
         )
     if found.average in ("sum", "tokens"):

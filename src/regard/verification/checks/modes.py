@@ -42,12 +42,7 @@ def check_stateless(subject: Subject) -> Finding:
     """Run one batch, another, and the first again; compare logits, inputs and the module's state."""
     inputs = subject.inputs
     state = {name: x.clone() for name, x in subject.module.state_dict().items() if isinstance(x, Tensor)}
-    given = Inputs(
-        **{
-            n: None if x is None else x.to(subject.dtype) if x.is_floating_point() else x.clone()
-            for n, x in vars(inputs).items()
-        }
-    )
+    given = inputs.cast(subject.dtype)
     kept = {name: x.clone() for name, x in vars(given).items() if x is not None}
     first = subject.run()
     other = inputs
@@ -225,7 +220,7 @@ def check_export(subject: Subject) -> Finding:
     """Export with one batch; run the graph on it and on one with other content and lengths."""
 
     def tensors(of: Inputs) -> tuple[Tensor, ...]:
-        return tuple(x.to(subject.dtype) if x.is_floating_point() else x for x in vars(of).values() if x is not None)
+        return tuple(x for x in vars(of.cast(subject.dtype)).values() if x is not None)
 
     inputs = subject.inputs
     names = [name for name, x in vars(inputs).items() if x is not None]

@@ -17,6 +17,9 @@ from regard.verification.subject import Subject, largest
 WIDER = 4
 """Columns of further padding."""
 
+NO_PADDING = "no pad id or lengths are known; say which with pad=, or in an adapter"
+"""Why a check that needs a padded row could not be made."""
+
 
 def _needs_padding(subject: Subject, side: str) -> None:
     if side not in subject.adapter.sides:
@@ -95,7 +98,7 @@ def check_padded_width(subject: Subject) -> Finding:
     tried = 0.0
     sides = [side for side in subject.adapter.sides if subject.inputs.padded(side)]
     if not sides:
-        raise NotExercised("no pad id or lengths are known; say which with pad=, or in an adapter")
+        raise NotExercised(NO_PADDING)
     for side in sides:
         wider = subject.inputs.widened(side, subject.adapter.side(side), WIDER)
         logits = subject.run(wider)

@@ -45,7 +45,8 @@ def check_gradients(subject: Subject) -> Finding:
             where=", ".join(unreached[:3]) + (", …" if len(unreached) > 3 else ""),
         )
     frozen = sum(1 for _ in subject.module.parameters()) - len(named)
-    return passed(plural(len(named), "parameter") + f", and {plural(frozen, 'is', 'are')} frozen" * (frozen > 0))
+    told = plural(len(named), "parameter")
+    return passed(f"{told}, and {plural(frozen, 'is', 'are')} frozen" if frozen else told)
 
 
 @check("Weights that are meant to be one are one, and stay so through casting, copying and loading")

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.verification.checks.padding import WIDER
+from regard.verification.checks.padding import NO_PADDING, WIDER
 from regard.verification.findings import Finding, ModuleRaisedError, NotExercised, check, fail, passed
 from regard.verification.inputs import Inputs
 from regard.verification.places import spot
@@ -66,7 +66,7 @@ def check_positions_under_padding(subject: Subject) -> Finding:
                             size=size,
                         )
     if not exercised:
-        raise NotExercised("no pad id or lengths are known; say which with pad=, or in an adapter")
+        raise NotExercised(NO_PADDING)
     return passed()
 
 
