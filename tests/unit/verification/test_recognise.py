@@ -69,6 +69,17 @@ def test_a_pad_id_that_nothing_names_is_seen_by_what_attention_hides() -> None:
     assert recognise(Hidden(causal=False)).padding == "ids"
 
 
+def test_it_is_seen_beside_a_source_of_frames_as_well() -> None:
+    class Captions(Stack):
+        def forward(self, frames: Tensor, ids: Tensor) -> Tensor:  # type: ignore[override]
+            x = self.table(ids) + frames.mean(dim=(1, 2))[:, None, None] * self.head.weight[0]
+            return self.head(self.encoder(x, src_key_padding_mask=ids == 0))
+
+    examples = torch.randn(3, 7, 5), torch.randint(1, V, (3, 7))
+    adapter = recognise(Captions(causal=False), examples)
+    assert isinstance(adapter.source, Frames) and adapter.padding == "ids"
+
+
 def test_examples_say_what_is_read() -> None:
     class Signal(nn.Module):
         def __init__(self) -> None:
