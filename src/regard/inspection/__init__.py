@@ -27,10 +27,11 @@ from regard.inspection.drawings import (
     draw_walk,
     draw_weights,
 )
+from regard.inspection.facts import GradientFacts, TensorFacts
 from regard.inspection.formulas import Formula, formula_of
 from regard.inspection.ledger import Amounts, CacheBytes, Entry, Ledger, cache_bytes, ledger
 from regard.inspection.predictions import Candidate, Choice, choices, top_candidates
-from regard.inspection.trace import GradientFacts, TensorFacts, Visit, Walk, trace
+from regard.inspection.trace import Visit, Walk, trace
 
 __all__ = [
     "Amounts",

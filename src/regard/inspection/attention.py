@@ -22,6 +22,14 @@ from regard.inspection.listeners import attach
 Kind = Literal["encoder", "decoder", "cross", "self"]
 """Encoder self-attention, decoder self-attention, decoder over encoder, or self-attention of neither."""
 
+SIDES: Mapping[Kind, tuple[str, str]] = {
+    "encoder": ("source", "source"),
+    "decoder": ("target", "read"),
+    "cross": ("target", "source"),
+    "self": ("source", "source"),
+}
+"""Of which tokens queries and keys are; ``read`` is what the decoder had read when it wrote each target token."""
+
 _CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|multihead_attn|src_attn|memory|source")
 
 

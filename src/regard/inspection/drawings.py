@@ -14,10 +14,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.inspection.facts import TensorFacts
 from regard.inspection.ledger import Ledger
 from regard.inspection.names import counted, module_name
 from regard.inspection.predictions import Choice
-from regard.inspection.trace import TensorFacts, Walk
+from regard.inspection.trace import Walk
 from regard.plural import plural
 
 MAX_SIDE = 40

@@ -291,11 +291,7 @@ def cache_bytes(model: nn.Module) -> CacheBytes:
     totals = {"decoder": 0, "cross": 0}
     for path, module in model.named_modules():
         kind = kind_from_path(path)
-        if kind in totals and (isinstance(module, nn.MultiheadAttention) or _is_listened(module)):
-            for out in [part for part in module.children() if isinstance(part, nn.Linear)][-1:]:  # back to width D
-                totals[kind] += 2 * out.out_features * out.weight.element_size()
+        linears = [part for part in module.children() if isinstance(part, nn.Linear)]
+        if kind in totals and linears and isinstance(module, Listened | nn.MultiheadAttention):
+            totals[kind] += 2 * linears[-1].out_features * linears[-1].weight.element_size()  # the one back to width D
     return CacheBytes(totals["decoder"], totals["cross"])
-
-
-def _is_listened(module: nn.Module) -> bool:
-    return isinstance(module, Listened)

@@ -17,41 +17,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.errors import InputError, nearest
-from regard.inspection.attention import Kind, kind_from_path
-from regard.inspection.axes import infer_sizes, looked_up, name_axes, side_of, sides_of_arguments
+from regard.inspection.attention import SIDES, kind_from_path
+from regard.inspection.axes import infer_sizes, looked_up, side_of, sides_of_arguments
+from regard.inspection.facts import GradientFacts, TensorFacts, gradient_facts, tensor_facts
 from regard.inspection.formulas import BY_STEP, Formula, formula_of, formula_of_step
 from regard.inspection.listeners import attach
 from regard.inspection.names import module_name, step_name
 from regard.inspection.steps import follow, stepped, steps_of
-
-
-@dataclass(frozen=True)
-class TensorFacts:
-    """What one tensor looks like.
-
-    Attributes:
-        shape: Its sizes.
-        axes: The same with letters: ``B=2, T=7, D=512``.
-        dtype: ``float32``, ``int64``, …
-        mean: Over its finite values, as the next three; None for integers, booleans and tensors without such values.
-        std: Their standard deviation (population).
-        low: The smallest.
-        high: The largest.
-        num_nan: Values that are not a number.
-        num_inf: Infinite values.
-        num_bytes: Memory of its values.
-    """
-
-    shape: tuple[int, ...]
-    axes: str
-    dtype: str
-    mean: float | None
-    std: float | None
-    low: float | None
-    high: float | None
-    num_nan: int
-    num_inf: int
-    num_bytes: int
 
 
 @dataclass(frozen=True)
@@ -79,27 +51,6 @@ class Visit:
     outputs: tuple[TensorFacts, ...]
     seconds: float
     num_parameters: int
-
-
-@dataclass(frozen=True)
-class GradientFacts:
-    """The gradient of one parameter.
-
-    Attributes:
-        path: Its name.
-        shape: Its sizes.
-        norm: √Σg², or None when the loss does not depend on it.
-        num_bad: Gradients that are NaN or infinite.
-        num_units: Its rows: output features of a linear map, tokens of a table.
-        num_dead: Rows whose gradient is zero throughout: dead units, tokens that did not occur.
-    """
-
-    path: str
-    shape: tuple[int, ...]
-    norm: float | None
-    num_bad: int
-    num_units: int
-    num_dead: int
 
 
 @dataclass(frozen=True)
@@ -167,7 +118,7 @@ def trace(
 
     with torch.set_grad_enabled(loss is not None), attach(model, hear), look:
         output = (call or model)(*inputs, **(named or {}))
-    gradients = _gradients(model, loss(output)) if loss is not None else ()
+    gradients = gradient_facts(model, loss(output)) if loss is not None else ()
     return Walk(tuple(look.finished()), masks, gradients, output)
 
 
@@ -180,9 +131,6 @@ class _Call:
     began: float
     spent: float
     inputs: tuple[TensorFacts, ...]
-
-
-_SIDES: Mapping[Kind, str] = {"encoder": "SS", "decoder": "TT", "cross": "TS", "self": "SS"}
 
 
 class _Look:
@@ -276,7 +224,9 @@ class _Look:
     def outputs(self, path: str, value: Any) -> tuple[TensorFacts, ...]:
         """Return what there is to tell of the tensors that came out."""
         owner, _, step = path.rpartition(".")
-        scores = _SIDES[kind_from_path(owner)] if step in ("scores", "weights") else ""  # queries × keys, no features
+        scores = ""
+        if step in ("scores", "weights"):  # queries × keys, no features
+            scores = "".join("S" if side == "source" else "T" for side in SIDES[kind_from_path(owner)])
         if is_dataclass(value):  # keys and values of an encoded source
             value = list(vars(value).values())
         return self.facts(path, value, side_of(path), scores)
@@ -287,7 +237,7 @@ class _Look:
         # heads side by side are n·D wide, which may be F as well and is not
         own = path.rpartition(".")[2]
         sizes = {letter: size for letter, size in self.sizes.items() if letter != "F" or own != "split_heads"}
-        return tuple(_tensor_facts(tensor, sizes, side, scores) for tensor in _tensors(value))
+        return tuple(tensor_facts(tensor, sizes, side, scores) for tensor in _tensors(value))
 
     def finished(self) -> Iterator[Visit]:
         return (visit for visit in self.visits if visit is not None)
@@ -302,58 +252,3 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for item in value:
             yield from _tensors(item)
-
-
-def _tensor_facts(tensor: Tensor, sizes: Mapping[str, int], side: str, scores: str) -> TensorFacts:
-    values = tensor.detach()
-    mean = std = low = high = None
-    num_nan = num_inf = 0
-    if values.is_floating_point():
-        finite = values[values.isfinite()].double()
-        num_nan, num_inf = int(values.isnan().sum()), int(values.isinf().sum())
-        if finite.numel():
-            mean, std = finite.mean().item(), finite.std(correction=0).item()
-    else:
-        finite = values.flatten()
-    if finite.numel() and values.dtype != torch.bool:
-        low, high = finite.min().item(), finite.max().item()
-    return TensorFacts(
-        shape=tuple(values.shape),
-        axes=name_axes(values.shape, sizes, side=side, scores=scores),
-        dtype=str(values.dtype).removeprefix("torch."),
-        mean=mean,
-        std=std,
-        low=low,
-        high=high,
-        num_nan=num_nan,
-        num_inf=num_inf,
-        num_bytes=values.numel() * values.element_size(),
-    )
-
-
-def _gradients(model: nn.Module, loss: Tensor) -> tuple[GradientFacts, ...]:
-    if loss.numel() != 1 or not loss.requires_grad:
-        raise InputError(
-            f"`loss` must give one number that depends on the parameters, but gives {list(loss.shape)} "
-            f"{'with' if loss.requires_grad else 'without'} a gradient"
-        )
-    trained = [(path, p) for path, p in model.named_parameters() if p.requires_grad]
-    # autograd.grad, for backward() would add to the caller's own .grad
-    found = torch.autograd.grad(loss, [p for _, p in trained], allow_unused=True)
-    return tuple(_gradient_facts(path, p, g) for (path, p), g in zip(trained, found, strict=True))
-
-
-def _gradient_facts(path: str, parameter: Tensor, gradient: Tensor | None) -> GradientFacts:
-    shape = tuple(parameter.shape)
-    num_units = shape[0] if shape else 1
-    if gradient is None:
-        return GradientFacts(path, shape, None, 0, num_units, num_units)
-    rows = gradient.to_dense().reshape(num_units, -1).float()
-    return GradientFacts(
-        path=path,
-        shape=shape,
-        norm=rows.norm().item(),
-        num_bad=int((~rows.isfinite()).sum()),
-        num_units=num_units,
-        num_dead=int((rows == 0).all(dim=1).sum()),
-    )

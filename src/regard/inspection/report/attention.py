@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 from regard.inspection.alignment import aligning_layer
-from regard.inspection.attention import AttentionMaps, Kind
+from regard.inspection.attention import SIDES, AttentionMaps, Kind
 from regard.inspection.report.page import render_page
 from regard.protocols import BOS, SPECIALS
 
@@ -67,18 +67,13 @@ class Example:
                 f"the example that starts with {name[:40]!r} has {longest:,} tokens on one side, more than the "
                 f"{MAX_TOKENS} that a page can show; split the sentence"
             )
-        sides: dict[Kind, tuple[Sequence[str], Sequence[str]]] = {
-            "cross": (self.target, self.source),
-            "encoder": (self.source, self.source),
-            "decoder": (self.target, read),
-            "self": (self.source, self.source),
-        }
+        sizes = {"source": len(self.source), "target": len(self.target), "read": len(read)}
         for kind, weights in self.maps.items():
-            rows, columns = sides[kind]
-            if weights.dim() != 4 or weights.shape[-2:] != (len(rows), len(columns)):
+            rows, columns = (sizes[side] for side in SIDES[kind])
+            if weights.dim() != 4 or weights.shape[-2:] != (rows, columns):
                 raise ShapeError(
-                    f"the {kind} map of the example {name!r} must be [layers, heads, {len(rows)}, {len(columns)}], "
-                    f"but is {list(weights.shape)}"
+                    f"the {kind} map of the example {name!r} must be [layers, heads, {rows}, {columns}], but is "
+                    f"{list(weights.shape)}"
                 )
         return {
             "title": name,
@@ -105,16 +100,12 @@ def example_of(
     correct: bool | None = None,
 ) -> Example:
     """Return the example of batch row ``row`` of what was watched; padding beyond the tokens given is cut off."""
-    lengths: dict[Kind, tuple[int, int]] = {
-        "cross": (len(target), len(source)),
-        "encoder": (len(source), len(source)),
-        "decoder": (len(target), len(target)),
-        "self": (len(source), len(source)),
+    sizes = {"source": len(source), "target": len(target), "read": len(target)}
+    cut = {
+        kind: maps.layers(kind, row)[..., : sizes[rows], : sizes[columns]]
+        for kind, (rows, columns) in SIDES.items()
+        if maps.names(kind)
     }
-    cut: dict[Kind, Tensor] = {}
-    for kind, (num_rows, num_columns) in lengths.items():
-        if maps.names(kind):
-            cut[kind] = maps.layers(kind, row)[..., :num_rows, :num_columns]
     return Example(source, target, cut, title=title, output=output, facts=facts or {}, correct=correct)
 
 

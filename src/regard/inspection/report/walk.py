@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from regard.inspection.facts import TensorFacts
 from regard.inspection.names import IN_WALK
 from regard.inspection.predictions import Choice
-from regard.inspection.trace import TensorFacts, Visit, Walk
+from regard.inspection.trace import Visit, Walk
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from regard.errors import InputError
 from regard.inspection import AttentionMaps, Choice, Kind, Walk, choices, trace
+from regard.inspection.attention import SIDES
 from regard.inspection.listeners import attach
 from regard.inspection.report import Example
 from regard.protocols import EOS
@@ -28,13 +29,6 @@ from regard.verification.recognise import recognise
 
 SHOWN = 7
 """Positions on each side of an example that is made up for a module without words."""
-
-_SIDES: Mapping[Kind, tuple[str, str]] = {
-    "encoder": ("source", "source"),
-    "decoder": ("target", "read"),
-    "cross": ("target", "source"),
-    "self": ("source", "source"),
-}
 
 _ADDRESSES: Mapping[Kind, str] = {
     "encoder": "encoder.layer:{}.self",
@@ -238,7 +232,7 @@ def _next_tokens(output: Tensor, wanted: Tensor | None, side: object, read: Sequ
 def _by_kind(maps: AttentionMaps, tokens: Mapping[str, Sequence[str]]) -> dict[Kind, Tensor]:
     """Return what a report can draw: the kinds whose layers are alike and fit the tokens."""
     found: dict[Kind, Tensor] = {}
-    for kind, (rows, columns) in _SIDES.items():
+    for kind, (rows, columns) in SIDES.items():
         layers = [maps.stacked(name)[0] for name in maps.names(kind)]
         shape = (len(tokens[rows]), len(tokens[columns]))
         if layers and all(layer.shape == layers[0].shape and layer.shape[-2:] == shape for layer in layers):
@@ -250,7 +244,7 @@ def _attentions(
     maps: AttentionMaps, tokens: Mapping[str, Sequence[str]], words: Mapping[str, Spans]
 ) -> list[Attention]:
     found = []
-    for kind, (rows, columns) in _SIDES.items():
+    for kind, (rows, columns) in SIDES.items():
         for number, path in enumerate(maps.names(kind), 1):
             weights = maps.stacked(path)[0]
             (row_names, row_words), (column_names, column_words) = (
