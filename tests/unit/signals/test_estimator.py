@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -26,18 +25,7 @@ from regard.signals import load_classifier
 from regard.signals.explanation import explain
 from regard.signals.synthetic import Tones
 from regard.training.diagnosis import NotFiniteError
-
-
-def quick(**changes: Any) -> TransformerClassifier:
-    """Return an estimator that learns little, soon."""
-    sizes = {"d_model": 8, "num_heads": 2, "layers": 1, "updates": 30, "learning_rate": 2e-2, "dropout": 0.0}
-    return TransformerClassifier(**{**sizes, "batch_size": 128, "random_state": 0, **changes})
-
-
-def levels(n: int, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return cases of 2 channels and 3 to 11 frames whose second channel stands at the level of the class."""
-    y = np.arange(n) % 2
-    return [rng.standard_normal((2, rng.integers(3, 12))) + np.array([[0], [4 * of - 2]]) for of in y], y
+from unit.signals.toys import levels, quick, zeros
 
 
 class TestWhatItLearns:
@@ -158,74 +146,6 @@ class TestHow:
         with pytest.raises(ValueError, match="a warm start goes on with a model of the same sizes"):
             model.set_params(d_model=16).fit(X, y)
 
-    def test_parts_are_learned_from_one_after_the_other(self) -> None:
-        X, y = levels(120, np.random.default_rng(0))
-        labels = np.array(["no", "yes"])[y]
-        model = quick(batch_size=8, warmup=0)
-        for start in range(0, 100, 20):
-            part = slice(start, start + 20)
-            model.partial_fit(X[part], labels[part], classes=["yes", "no"] if start == 0 else None)
-        assert model.classes_.tolist() == ["no", "yes"]
-        assert model.score(X[100:], labels[100:]) == 1
-        assert model.n_updates_ == len(model.history_) == 15
-        first = quick(batch_size=8).partial_fit(X[:20], labels[:20], classes=["no", "yes"])
-        assert model.classifier_.preparation == first.classifier_.preparation
-
-    def test_the_optimiser_remembers_the_parts_before(self) -> None:
-        """Two parts that are one batch each are one training of two updates, written out."""
-        X, y = zeros(2, 5, 7) + np.arange(5)[:, None], np.array([0, 1, 0, 1, 1])
-        X += np.random.default_rng(0).standard_normal(X.shape)
-        model = quick(scaling="none", schedule="constant", warmup=0, weight_decay=0.0, updates=2)
-        parts = clone(model).partial_fit(X[0], y, classes=[0, 1]).partial_fit(X[1], y)
-        fresh = clone(model).partial_fit(X[0], y, classes=[0, 1])
-        fresh._stream.memory.clear()
-        fresh.partial_fit(X[1], y)
-        by_hand = clone(model).partial_fit(X[0], y, classes=[0, 1]).classifier_.model
-        start = clone(model).set_params(learning_rate=1e-30).partial_fit(X[0], y, classes=[0, 1]).classifier_.model
-        optimizer = torch.optim.AdamW(start.parameters(), lr=2e-2, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0)
-        for x in X:
-            optimizer.zero_grad()
-            frames = torch.from_numpy(x[:, :, None]).float()
-            F.cross_entropy(start(frames), torch.from_numpy(y), label_smoothing=0.1).backward()
-            torch.nn.utils.clip_grad_norm_(start.parameters(), 1.0)
-            optimizer.step()
-        expected = torch.cat([p.flatten() for p in start.parameters()])
-        found, forgot = (torch.cat([p.flatten() for p in one.classifier_.model.parameters()]) for one in (parts, fresh))
-        # where a gradient is all but 0, Adam's step of 2e-2 hangs on its last digits
-        close = (found - expected).abs() < 1e-4
-        assert close.float().mean() > 0.95
-        assert (forgot - expected).abs().median() > 1e-3
-        assert by_hand is not start
-
-    def test_parts_go_on_after_a_fit_and_weigh_classes_alike(self) -> None:
-        X, y = levels(40, np.random.default_rng(0))
-        model = quick().fit(X, y)
-        known = model.predict_proba(X)
-        model.set_params(learning_rate=1e-9).partial_fit(X[:5], y[:5])
-        assert model.n_updates_ == 31
-        np.testing.assert_allclose(model.predict_proba(X), known, atol=1e-6)
-        rare = quick(class_weight={1: 3.0}).partial_fit(X[::2], y[::2], classes=[0, 1])
-        plain = quick().partial_fit(X[::2], y[::2], classes=[0, 1])
-        # all cases of this part are of class 0, whose weight of the two is 1/2 of the mean
-        assert rare.history_[0]["loss"] == pytest.approx(plain.history_[0]["loss"] / 2)
-
-    @pytest.mark.parametrize(
-        ("y", "classes", "words"),
-        [
-            ([0, 1, 0, 1], None, "classes must be passed on the first call"),
-            ([0, 1, 0, 1], [0], "a classifier needs at least two"),
-            ([0, 1, 0, 7], [0, 1], "y holds 7, which is not among the classes: 0, 1"),
-        ],
-    )
-    def test_parts_that_are_refused(self, y: Any, classes: Any, words: str) -> None:
-        with pytest.raises(ValueError, match=words):
-            quick().partial_fit(zeros(4, 3), y, classes=classes)
-        with pytest.raises(ValueError, match="not supported by partial_fit"):
-            quick(class_weight="balanced").partial_fit(zeros(4, 3), [0, 1, 0, 1], classes=[0, 1])
-        begun = quick().partial_fit(np.eye(4, 3), [0, 1, 0, 1], classes=[0, 1])
-        with pytest.raises(ValueError, match=r"classes=\[0, 2\] is not the same as before, which was \[0, 1\]"):
-            begun.partial_fit(np.eye(4, 3), [0, 1, 0, 1], classes=[0, 2])
-
     def test_the_seed_decides_and_nothing_else_moves(self) -> None:
         X, y = levels(40, np.random.default_rng(0))
         np.random.seed(5)
@@ -316,10 +236,6 @@ class TestWhatIsKept:
             model.save(tmp_path / "other")
         with pytest.raises(NotFittedError):
             quick().save(tmp_path / "new")
-
-
-def zeros(*shape: int) -> np.ndarray:
-    return np.zeros(shape)
 
 
 @pytest.mark.parametrize(

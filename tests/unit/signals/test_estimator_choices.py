@@ -12,14 +12,10 @@ import torch
 
 from regard import TransformerClassifier
 from regard.signals import estimator_choices
+from unit.signals.toys import hasty
 
 X = np.arange(60.0).reshape(4, 3, 5)
 Y = [0, 1, 0, 1]
-
-
-def quick(**changes: Any) -> TransformerClassifier:
-    """Return an estimator that learns little, soon."""
-    return TransformerClassifier(**{"d_model": 8, "num_heads": 2, "layers": 1, "updates": 2, **changes})
 
 
 @pytest.mark.parametrize(
@@ -52,7 +48,7 @@ def quick(**changes: Any) -> TransformerClassifier:
 @pytest.mark.usefixtures("unchecked")
 def test_bad_parameters_in_words(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        quick(**changes).fit(X, Y)
+        hasty(**changes).fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +73,9 @@ def test_bad_parameters_in_words(changes: dict[str, Any], words: str) -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_other_types_in_words(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(TypeError, match=words):
-        quick(**changes).fit(X, Y)
+        hasty(**changes).fit(X, Y)
     with pytest.raises(TypeError, match=words):
-        quick(**changes).partial_fit(X, Y, classes=[0, 1])
+        hasty(**changes).partial_fit(X, Y, classes=[0, 1])
 
 
 def test_every_parameter_is_in_one_table() -> None:
@@ -91,13 +87,13 @@ def test_every_parameter_is_in_one_table() -> None:
 def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="device 'cuda' cannot be used here: there is none"):
-        quick(device="cuda").fit(X, Y)
+        hasty(device="cuda").fit(X, Y)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
     numbers = {"d_model": np.int64(8), "dropout": np.float32(0), "iq": np.bool_(False), "verbose": False}
-    model = quick(**numbers).fit(X, Y)
+    model = hasty(**numbers).fit(X, Y)
     assert all(model.get_params()[name] is value for name, value in numbers.items())  # as scikit-learn asks
     model.save(tmp_path / "model")
     assert TransformerClassifier.load(tmp_path / "model").get_params() == model.get_params()

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard import TransformerClassifier
 from regard.signals import as_cases
 from regard.signals.fitting import hold_out
 from regard.signals.synthetic import Tones
+from unit.signals.toys import hasty
 
 RNG = np.random.default_rng(3)
 Y = [0, 1, 0, 1, 0]
@@ -30,11 +30,6 @@ class Frame:
         raise TypeError(f"{func.__name__} is not for frames")
 
 
-def quick(**changes: Any) -> TransformerClassifier:
-    """Return an estimator that learns little, soon."""
-    return TransformerClassifier(**{"d_model": 8, "num_heads": 2, "layers": 1, "updates": 2, **changes})
-
-
 @pytest.mark.parametrize("kind", [np.asarray, Frame, torch.from_numpy])
 @pytest.mark.parametrize("shape", [(7,), (2, 7)])
 def test_a_list_of_arrays_may_have_any_length(kind: Any, shape: tuple[int, ...]) -> None:
@@ -42,20 +37,20 @@ def test_a_list_of_arrays_may_have_any_length(kind: Any, shape: tuple[int, ...])
     equal = [RNG.standard_normal(shape) for _ in Y]
     unequal = [row[..., : 3 + index] for index, row in enumerate(equal)]
     for rows in (equal, unequal, tuple(equal)):
-        model = quick(random_state=0).fit([kind(row) for row in rows], Y)
+        model = hasty(random_state=0).fit([kind(row) for row in rows], Y)
         assert not hasattr(model, "n_features_in_")
         other = [kind(row[..., :2]) for row in rows]
         found = model.predict_proba(other)
-        plain = quick(random_state=0).fit(list(rows), Y).predict_proba([row[..., :2] for row in rows])
+        plain = hasty(random_state=0).fit(list(rows), Y).predict_proba([row[..., :2] for row in rows])
         np.testing.assert_array_equal(found, plain)
 
 
 def test_what_is_a_table_keeps_its_length() -> None:
     X = RNG.standard_normal((5, 7))
     for table in (X, X.tolist(), Frame(X), torch.from_numpy(X)):
-        assert quick().fit(table, Y).n_features_in_ == 7
+        assert hasty().fit(table, Y).n_features_in_ == 7
     nested = RNG.standard_normal((5, 2, 7)).tolist()
-    assert not hasattr(quick().fit(nested, Y), "n_features_in_")
+    assert not hasattr(hasty().fit(nested, Y), "n_features_in_")
 
 
 def test_frames_and_tensors_are_arrays() -> None:
@@ -70,8 +65,8 @@ def test_frames_and_tensors_are_arrays() -> None:
 def test_the_remedy_is_the_same_for_all_shapes(wrap: Any) -> None:
     good, hole = RNG.standard_normal((5, 7)), RNG.standard_normal((5, 7))
     hole[3, 2] = np.nan
-    model = quick().fit(wrap(good), Y)
-    for call in (lambda X: quick().fit(X, Y), model.predict):
+    model = hasty().fit(wrap(good), Y)
+    for call in (lambda X: hasty().fit(X, Y), model.predict):
         with pytest.raises(ValueError, match=r"^case 3: Input X contains NaN; where `missing` is 'mask' such values"):
             call(wrap(hole))
         with pytest.raises(ValueError, match=r"^Complex data not supported; where `iq` is true"):
@@ -81,7 +76,7 @@ def test_the_remedy_is_the_same_for_all_shapes(wrap: Any) -> None:
 def test_what_is_validated_on_is_read_before_anything_is_learned() -> None:
     X = RNG.standard_normal((20, 7))
     made: list[int] = []
-    model = quick(patience=1, random_state=0, augment=lambda case, rng: made.append(1) or case)
+    model = hasty(patience=1, random_state=0, augment=lambda case, rng: made.append(1) or case)
     _, held = hold_out(np.arange(20) % 2, 0.1, model._seed())
     X[held[1], 2] = np.nan
     with pytest.raises(ValueError, match=f"^case {held[1]}: Input X contains NaN"):
@@ -98,7 +93,7 @@ def test_what_is_validated_on_is_read_before_anything_is_learned() -> None:
 )
 def test_cases_too_long_in_the_words_of_the_estimator(positions: str, words: str) -> None:
     drawn = Tones(length=16).draw(9, np.random.default_rng(0))
-    model = quick(positions=positions, warm_start=True).fit(list(drawn.X), drawn.y)
+    model = hasty(positions=positions, warm_start=True).fit(list(drawn.X), drawn.y)
     long = [np.arange(5.0), np.arange(1100.0)]
     assert model.classifier_.probabilities(long, np.arange(0)).shape == (0, 3)  # none of them is meant
     calls = [model.predict, lambda X: model.fit(X, [0, 1]), lambda X: model.partial_fit(X, [0, 1])]
@@ -111,26 +106,26 @@ def test_channels_that_stand_still_are_named_once() -> None:
     X = RNG.standard_normal((5, 4, 7))
     X[:, 1], X[:, 3] = 17.0, np.nan
     with pytest.warns(UserWarning) as caught:
-        quick(missing="mask").fit(X, Y)
+        hasty(missing="mask").fit(X, Y)
     told = [str(warning.message) for warning in caught]
     assert told == [
         "the training part holds only NaN in channel 3: nothing can be learned from it",
         "the training part is constant in channel 1: nothing can be learned from it",
     ]
     with pytest.warns(UserWarning, match="constant in Q of channel 0: nothing"):
-        quick(iq=True, scaling="case").partial_fit(X[:, 0] + 0j, Y, classes=[0, 1])
+        hasty(iq=True, scaling="case").partial_fit(X[:, 0] + 0j, Y, classes=[0, 1])
 
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
 def test_labels_that_cannot_be_saved_are_told_when_they_are_learned() -> None:
     days = np.array(["2021-03-01", "2021-03-02"], dtype="datetime64[D]")[Y]
     with pytest.warns(UserWarning, match=r"labels of type datetime64\[D\] can be learned, but not saved"):
-        quick().fit(RNG.standard_normal((5, 7)), days)
+        hasty().fit(RNG.standard_normal((5, 7)), days)
 
 
 def test_objects_are_numbers_or_a_type_error() -> None:
     X = RNG.standard_normal((5, 2, 7)).astype(object)
-    assert len(quick().fit(X, Y).predict(X)) == 5
+    assert len(hasty().fit(X, Y).predict(X)) == 5
     X[0, 0, 0] = {}
     with pytest.raises(TypeError, match="X holds objects that are no numbers"):
-        quick().fit(X, Y)
+        hasty().fit(X, Y)
