@@ -78,7 +78,8 @@ class Compiled:
         """Make one graph into code; where that fails it runs as it is."""
         self.graphs += 1
         try:
-            return self._lower(graph, inputs)  # type: ignore[no-any-return]
+            code: Callable[..., Any] = self._lower(graph, inputs)
+            return code
         except Exception as error:  # whatever a compiler may say
             if not self._gave_up:
                 self._gave_up = True

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 from regard.errors import TrainingError
 
+Autocast = Callable[[], AbstractContextManager[object]]
+"""Gives the context in which a model is called, in the precision of its training."""
+
 
 class NotFiniteError(TrainingError):
     """An update was not made, because a number was not finite.
@@ -34,7 +37,7 @@ class NotFiniteError(TrainingError):
 def diagnose(
     objective: nn.Module,
     batches: Sequence[Any],
-    autocast: Callable[[], AbstractContextManager[object]],
+    autocast: Autocast,
     seeds: Sequence[int],
 ) -> str | None:
     """Return a sentence: the first parameter, output or gradient that is not finite, and in which examples.
@@ -42,7 +45,7 @@ def diagnose(
     Args:
         objective: the module as it was when the update began.
         batches: of that update.
-        autocast: the context in which it was called.
+        autocast: gives the context in which it was called.
         seeds: where torch's generators started for each batch, so that the same dropout falls.
 
     Returns:
@@ -59,9 +62,7 @@ def diagnose(
     return None
 
 
-def _first_fault(
-    objective: nn.Module, batch: Any, autocast: Callable[[], AbstractContextManager[object]]
-) -> str | None:
+def _first_fault(objective: nn.Module, batch: Any, autocast: Autocast) -> str | None:
     faults: list[str] = []
 
     def hear(where: str, tensor: Tensor) -> bool:
@@ -73,12 +74,7 @@ def _first_fault(
     return faults[0] if faults else None
 
 
-def listen(
-    objective: nn.Module,
-    batch: Any,
-    autocast: Callable[[], AbstractContextManager[object]],
-    hear: Callable[[str, Tensor], bool],
-) -> None:
+def listen(objective: nn.Module, batch: Any, autocast: Autocast, hear: Callable[[str, Tensor], bool]) -> None:
     """Call ``hear`` with the name and value of every output on the way forward, and every gradient on the way back.
 
     The gradient stays out if ``hear`` says no to anything on the way forward; no gradient is left on the module.
@@ -88,10 +84,10 @@ def listen(
         for tensor in _tensors(output):
             answers.append(hear(f"the output of {name}", tensor))
             if tensor.requires_grad:
-                tensor.register_hook(partial(_hear, f"the gradient at the output of {name}"))  # type: ignore[no-untyped-call]
+                tensor.register_hook(partial(hear_only, f"the gradient at the output of {name}"))  # type: ignore[no-untyped-call]
 
-    def _hear(where: str, gradient: Tensor) -> None:
-        hear(where, gradient)
+    def hear_only(where: str, gradient: Tensor) -> None:
+        hear(where, gradient)  # what a hook returns would take the place of the gradient
 
     answers: list[bool] = []
     handles = [

@@ -6,8 +6,7 @@ The file is safetensors: ``weights.*`` and ``batch.0.source`` and so on, and as 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from regard.errors import FolderError, RegardError
 from regard.protocols import Batch
 from regard.storage import write_bytes
-from regard.training.diagnosis import NotFiniteError, listen
+from regard.training.diagnosis import Autocast, NotFiniteError, listen
 from regard.training.weights import from_bytes, load_tensors, metadata, tensor_bytes, to_bytes
 
 _WEIGHTS = "weights."
@@ -114,26 +113,20 @@ def read_failure(path: str | Path) -> Failure:
         data = path.read_bytes()
         facts = json.loads(metadata(data)["failure"])
         tensors = from_bytes(data)
-        batches = tuple(
-            KeptBatch(
-                **{name: tensors.get(f"batch.{number}.{name}") for name in _TENSORS},  # type: ignore[arg-type]
-                num_target_tokens=int(tokens),
-                example_ids=tuple(examples),
-            )
-            for number, (tokens, examples) in enumerate(zip(facts["tokens"], facts["examples"], strict=True))
-        )
+        batches = []
+        for number, (tokens, examples) in enumerate(zip(facts["tokens"], facts["examples"], strict=True)):
+            parts: dict[str, Any] = {name: tensors.get(f"batch.{number}.{name}") for name in _TENSORS}
+            batches.append(KeptBatch(**parts, num_target_tokens=int(tokens), example_ids=tuple(examples)))
         weights = {name.removeprefix(_WEIGHTS): t for name, t in tensors.items() if name.startswith(_WEIGHTS)}
         seeds = tuple(map(int, facts["seeds"]))
         if len(seeds) != len(batches):
             raise ValueError
-        return Failure(int(facts["update"]), str(facts["where"]), batches, weights, seeds)
+        return Failure(int(facts["update"]), str(facts["where"]), tuple(batches), weights, seeds)
     except (FolderError, OSError, ValueError, KeyError, TypeError):
         raise FolderError(f"{path} is not a failed update that Regard kept, or it is damaged") from None
 
 
-def replay(
-    objective: nn.Module, failure: Failure, autocast: Callable[[], AbstractContextManager[object]]
-) -> list[Reading]:
+def replay(objective: nn.Module, failure: Failure, autocast: Autocast) -> list[Reading]:
     """Make the update again with its weights and its dropout, and return every value up to the first not finite.
 
     The last reading is that one; if all are finite, the update gives other numbers here than where it failed.

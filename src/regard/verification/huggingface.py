@@ -127,7 +127,8 @@ def _loss(module: Any, x: Inputs) -> Tensor:
         assert x.target_out is not None
         labels = x.target_out.masked_fill(~x.real("target"), -100)
         given = _both(x)
-    return module(**given, labels=labels).loss  # type: ignore[no-any-return]
+    loss: Tensor = module(**given, labels=labels).loss
+    return loss
 
 
 def _decoding(module: Any, kind: str) -> Decoding:

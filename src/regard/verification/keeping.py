@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -37,9 +38,9 @@ def one_thread() -> Iterator[None]:
 def restored(module: nn.Module) -> Iterator[None]:
     """Give every part of ``module`` its attributes, parameters, gradients and buffers back after the block."""
     parts = [(part, dict(vars(part))) for part in module.modules()]
-    tables = [
+    tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (table, dict(table)) for part, _ in parts for table in (part._parameters, part._buffers, part._modules)
-    ]  # of each part, by name
+    ]
     parameters = [(p, p.data, p.grad, p.requires_grad) for p in module.parameters()]
     buffers = [(b, b.clone()) for b in module.buffers()]
     for p, *_ in parameters:
@@ -52,7 +53,7 @@ def restored(module: nn.Module) -> Iterator[None]:
             vars(part).update(attributes)
         for table, entries in tables:
             table.clear()
-            table.update(entries)  # type: ignore[arg-type]
+            table.update(entries)
         for p, data, grad, requires_grad in parameters:
             p.data = data
             p.grad = grad

@@ -149,7 +149,7 @@ class _Parts:
         if form:  # spread over the others alone; and over those that are not the pad id
             uniform = (uniform * V - plain + (self.log_p[..., 0] if form == 2 else 0.0)) / (V - form)
         where = torch.ones_like(asked) if smoothed else asked
-        return tuple(self._averaged(x, w, counted, average) for x, w in ((plain, counted), (uniform, where)))  # type: ignore[return-value]
+        return self._averaged(plain, counted, counted, average), self._averaged(uniform, where, counted, average)
 
     def _averaged(self, x: Tensor, where: Tensor, counted: Tensor, average: str) -> float:
         x = torch.where(where, x, 0.0)

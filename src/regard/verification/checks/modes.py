@@ -9,6 +9,7 @@ import io
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from regard.inspection import watch_attention
 from regard.verification.adapter import Adapter
 from regard.verification.findings import Finding, ModuleRaisedError, NotExercised, check, fail, judge, one_line, passed
 from regard.verification.inputs import Inputs
+from regard.verification.places import spot
 from regard.verification.subject import Subject, largest, same
 from regard.verification.taps import SHARES, dropout_kept_still
 
@@ -101,7 +103,7 @@ def check_paths_agree(subject: Subject) -> Finding:
         "attention by its plain formula": lambda: _within(subject, sdpa_kernel(SDPBackend.MATH)),
         "watch_attention": lambda: _within(subject, watch_attention(subject.module)),
         "training mode with dropout held still": lambda: _in_training(subject),
-        **{name: lambda path=path: subject.run(forward=path) for name, path in adapter.paths.items()},  # type: ignore[misc]
+        **{name: partial(subject.run, forward=path) for name, path in adapter.paths.items()},
     }
     if any(isinstance(part, _BATCH_NORMS) for part in subject.module.modules()):
         del ways["training mode with dropout held still"]
@@ -127,7 +129,7 @@ def check_paths_agree(subject: Subject) -> Finding:
                 tolerance,
                 detail=f"the logits differ with {name}",
                 cause="two paths that should compute the same do not",
-                where=f"row {place[0]}" + (f", position {place[1]}" if len(place) > 1 else ""),
+                where=spot(*place),
             )
         worst = max(worst, size)
     return passed(f"without {' and '.join(left_out)}" if left_out else f"the largest difference is {worst:.2g}")
