@@ -1,5 +1,4 @@
 // Attention: choose an example, a kind, a layer and a head; hover a token to see where it looks.
-// A map is layers × heads × rows × columns bytes; a byte is 255·√weight, which is also its place on the colour ramp.
 
 const KINDS = {
   cross: { label: "Target → source", rows: "target", columns: "source", row: "Target, as written", column: "Source" },
@@ -46,42 +45,14 @@ views.attention = (section, host) => {
     examples.length > 1 ? list : null, stage));
 
   // ---- numbers
-  function bytes(map) {
-    map.bytes ??= Uint8Array.from(atob(map.data), (c) => c.charCodeAt(0));
-    return map.bytes;
+  /** The weights of one layer and head of the map shown; null means the mean over them. */
+  function weightsOf(layer, head) {
+    const key = `${state.kind} ${layer} ${head}`;
+    if (!cache.has(key)) cache.set(key, readWeights(now.map, layer, head));
+    return cache.get(key);
   }
-  /** The weights of one layer and head; null means the mean over them. */
-  function weightsOf(map, layer, head) {
-    const key = `${state.example} ${state.kind} ${layer} ${head}`;
-    if (cache.has(key)) return cache.get(key);
-    const size = map.rows * map.columns;
-    const data = bytes(map);
-    const sum = new Float32Array(size);
-    const layers = layer === null ? [...Array(map.layers).keys()] : [layer];
-    const chosen = head === null ? [...Array(map.heads).keys()] : [head];
-    for (const l of layers) for (const h of chosen) {
-      const start = (l * map.heads + h) * size;
-      for (let i = 0; i < size; i++) sum[i] += (data[start + i] / 255) ** 2;
-    }
-    const weights = sum.map((value) => value / (layers.length * chosen.length));
-    cache.set(key, weights);
-    return weights;
-  }
-  const intensity = (weight) => Math.min(255, Math.round(255 * Math.sqrt(weight)));
   const css = (weight) => `rgb(${colours[intensity(weight)].join(" ")})`;
   const at = (row, column) => now.weights[row * now.map.columns + column];
-
-  function paint(canvas, weights, width, height) {
-    canvas.width = width;
-    canvas.height = height;
-    const context = canvas.getContext("2d");
-    const image = context.createImageData(width, height);
-    for (let i = 0; i < weights.length; i++) {
-      image.data.set(colours[intensity(weights[i])], 4 * i);
-      image.data[4 * i + 3] = 255;
-    }
-    context.putImageData(image, 0, 0);
-  }
 
   // ---- choosing
   function choose(change) {
@@ -95,8 +66,8 @@ views.attention = (section, host) => {
     if (state.head !== null) state.head = Math.min(state.head, map.heads - 1);
     const { rows, columns } = KINDS[state.kind];
     now = { example, kind: KINDS[state.kind], map, rows: example[rows], columns: example[columns] };
-    now.weights = weightsOf(map, state.layer, state.head);
     if (before.example !== state.example) cache.clear();
+    now.weights = weightsOf(state.layer, state.head);
     const length = state.side === "row" ? map.rows : map.columns;
     state.index = Math.max(0, Math.min(state.index, length - 1));
     if (before.example !== state.example || before.kind !== state.kind) drawExample(offered);
@@ -296,8 +267,8 @@ views.attention = (section, host) => {
   function paintHeads() {
     for (const button of heads.querySelectorAll("button")) {
       const { layer, head } = button.dataset;
-      const weights = weightsOf(now.map, layer === "mean" ? null : Number(layer), head === "mean" ? null : Number(head));
-      paint(button.firstChild, weights, now.map.columns, now.map.rows);
+      const weights = weightsOf(layer === "mean" ? null : Number(layer), head === "mean" ? null : Number(head));
+      paint(button.firstChild, colours, weights, now.map.columns);
     }
   }
   function drawMap() {
@@ -310,7 +281,7 @@ views.attention = (section, host) => {
       button.setAttribute("aria-pressed", String(chosen));
       button.tabIndex = chosen ? 0 : -1;
     }
-    paint(heat.querySelector("canvas"), now.weights, map.columns, map.rows);
+    paint(heat.querySelector("canvas"), colours, now.weights, map.columns);
     if (heads.dataset.painted !== `${state.example} ${state.kind}`) {
       paintHeads();
       heads.dataset.painted = `${state.example} ${state.kind}`;
@@ -318,7 +289,7 @@ views.attention = (section, host) => {
     drawFocus();
   }
   function drawScale() {
-    paint(scale, Float32Array.from({ length: 256 }, (_, i) => (i / 255) ** 2), 256, 1);
+    paint(scale, colours, Float32Array.from({ length: 256 }, (_, i) => (i / 255) ** 2), 256);
   }
 
   drawList();

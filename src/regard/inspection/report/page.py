@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, Protocol, runtime_checkable
 
-SCRIPTS = ("page.js", "attention.js", "tree.js", "walk.js", "ledger.js", "beam.js", "signal.js")
+SCRIPTS = ("page.js", "maps.js", "attention.js", "tree.js", "walk.js", "ledger.js", "beam.js", "signal.js")
 
 
 @runtime_checkable
