@@ -10,7 +10,7 @@ Axes: n cases, L samples or symbols, M points of a constellation, P phases tried
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -301,10 +301,6 @@ def root_raised_cosine(samples_per_symbol: int, roll_off: float, *, span: int = 
         roll_off / math.sqrt(2) * ((1 + 2 / math.pi) * math.sin(edge) + (1 - 2 / math.pi) * math.cos(edge))
     )
     return pulse / np.sqrt((pulse**2).sum())  # type: ignore[no-any-return]
-
-
-GENERATORS: dict[str, Callable[..., Generator]] = {"tones": Tones, "modulations": Modulations}
-"""Each kind of generator by its word."""
 
 
 def refuse_too_many(key: str, n: int, generator: Generator) -> None:

@@ -112,11 +112,7 @@ def _by_signature(module: nn.Module, example: Any, kind: Kind | None, pad: int |
     if any(isinstance(s, Tokens) and s.pad < 0 for s in sides.values()) and _hides_zero(module, forward, sides):
         sides = {n: replace(s, pad=0) if isinstance(s, Tokens) and s.pad < 0 else s for n, s in sides.items()}
     padded = [side for side in sides.values() if isinstance(side, Tokens) and side.pad >= 0]
-    by_lengths = bool(forward.further)
-    if not padded and not by_lengths:
-        padding: Literal["ids", "lengths", "none"] = "none"
-    else:
-        padding = "lengths" if by_lengths else "ids"
+    padding: Literal["ids", "lengths", "none"] = "lengths" if forward.further else "ids" if padded else "none"
     sides = {n: replace(s, pad=max(s.pad, 0)) if isinstance(s, Tokens) else s for n, s in sides.items()}
     described = f"{name}.forward({', '.join(names.values())}{''.join(f', {key}' for key in forward.further)})"
     adapter = Adapter(forward, sides.get("source"), sides.get("target"), padding=padding, described=described)

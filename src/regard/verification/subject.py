@@ -29,7 +29,7 @@ summation differ by some tens, and faults by at least millions."""
 
 
 class Subject:
-    """A module under test and what it says to the first batch. Made by :func:`regard.verification.borrowing.borrowed`.
+    """A module under test and what it says to the first batch. Made by `regard.verification.borrowing.borrowed`.
 
     Attributes:
         module: The module, in evaluation mode.
@@ -56,7 +56,7 @@ class Subject:
         parameter = next(iter(module.parameters()), None)
         self.device = torch.device("cpu") if parameter is None else parameter.device
         tables = [b.dtype for b in module.buffers() if b.is_floating_point() and b.numel() > 1]
-        self.buffers = reduce(rougher, tables, torch.float64)  # a table rounded once stays so in float64
+        self.roughest_buffer = reduce(rougher, tables, torch.float64)  # a table rounded once stays so in float64
         self.notes: dict[str, Any] = {}
         self.refused = ""
         self.runs = True
@@ -203,7 +203,7 @@ class Subject:
     @cached_property
     def exactness(self) -> float:
         """How far, relatively, two numbers inside may be apart that would be equal but for rounding."""
-        roughest = rougher(self.base_trace.roughest, self.buffers)
+        roughest = rougher(self.base_trace.roughest, self.roughest_buffer)
         return 1000 * torch.finfo(rougher(self.dtype, roughest)).eps
 
     def effect_of_rounding(self, dtype: torch.dtype) -> float:

@@ -189,8 +189,7 @@ def _protocol(
     given = {key: value for key, value in wishes.items() if value not in (None, [])}
     if not given:
         return recipe.evaluation
-    changed: Recipe = check({"evaluation": {**dict(tables.get("evaluation", {})), **given}}, "the evaluation")
-    return changed.evaluation
+    return check({"evaluation": {**tables.get("evaluation", {}), **given}}, "the evaluation").evaluation
 
 
 def _refuse_half_a_set(translating: Sequence[str], source: str | Path | None, references: Sequence[str]) -> None:

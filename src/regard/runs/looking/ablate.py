@@ -72,7 +72,7 @@ def ablate(
 
     Args:
         recipe: A TOML file, of text or of signals.
-        vary: Keys and their values, as :func:`variants` reads them.
+        vary: Keys and their values, as `regard.runs.looking.variants.variants` reads them.
         seeds: How many seeds: 1, 2, … the same for each variant.
         out: A folder; left out, one named after the recipe, in ``runs``.
         data: Where relative paths start; left out, the folder of the recipe.

@@ -62,7 +62,7 @@ def usable(chosen: Sequence[Variant], tables: Tables, recipe: str | Path, data: 
     """Return the variants that differ, after a look at every one.
 
     Args:
-        chosen: From :func:`variants`.
+        chosen: From `variants`.
         tables: Of the recipe.
         recipe: Its name, for messages.
         data: Where relative paths start.

@@ -33,7 +33,8 @@ class Explanation:
 
     Attributes:
         probabilities: Whether the logits were made probabilities, and then again.
-        labels: What each position is asked for: ``next``, ``same``, ``next but one``, ``previous``.
+        labels: What each position is asked for: ``next`` (``next, the last left out`` of a row), ``same``, ``next but
+            one``, ``previous``.
         padding: Whether padded positions are asked for the pad id.
         smoothed_padding: Whether the uniform part of smoothing covers padded positions.
         average: ``sum``, ``tokens``, ``rows`` (mean over rows of means over tokens), ``batch`` (sum over B) or
