@@ -58,6 +58,11 @@ class InspectOptions:
     as_json: bool = False
     width: int | None = None
 
+    @property
+    def of_example(self) -> bool:
+        """Whether something is asked for that only an example shows."""
+        return bool(self.value) or self.backward or self.alignments
+
 
 def inspect(
     subject: str,
@@ -91,7 +96,7 @@ def inspect(
         if text is not None or translation is not None:
             raise InputError(f"{subject} has no tokenizer and reads no text; it is shown an example drawn for it")
         model, _ = made(subject)
-        only_ledger = options.ledger and not (options.value or options.backward or options.alignments or options.html)
+        only_ledger = options.ledger and not (options.of_example or options.html)
         look = None if only_ledger else look_at_module(model, backward=options.backward)
     else:
         translator = load(subject, best_device(device))
@@ -104,7 +109,7 @@ def inspect(
             )
         elif not options.ledger:
             raise InputError(f'give a sentence to look at, as in: regard inspect {subject} "some text"; or --ledger')
-    if look is None and (options.value or options.backward or options.alignments):
+    if look is None and options.of_example:
         raise InputError(f'this needs a sentence to look at, as in: regard inspect {subject} "some text"')
     costs = None
     if options.ledger or options.html is not None:
@@ -135,8 +140,7 @@ def _asked(look: Look | None, costs: Costs | None, options: InspectOptions, say:
                 say(sentence)
         if options.backward:
             yield from gradient_lines(look)
-        asked = options.value or options.alignments or options.backward or options.ledger
-        if options.html is None and not asked:
+        if options.html is None and not (options.of_example or options.ledger):
             yield from walk_lines(look, depth=99 if options.depth is None else options.depth, width=options.width)
             say(_MORE)
     if options.ledger and costs is not None:
