@@ -25,6 +25,7 @@ from regard.inspection import draw_table
 from regard.inspection.figures import compared_variants, image_bytes
 from regard.runs.looking.trial import trial
 from regard.runs.looking.variants import Variant, usable, variants
+from regard.runs.recipes.changes import changed
 from regard.runs.recipes.tables import Tables, data_folder, read_tables
 from regard.runs.recipes.toml import write_toml
 from regard.runs.saying import Say
@@ -143,9 +144,9 @@ class _Training:
 
     @classmethod
     def of(cls, variant: Variant, seed: int, tables: Tables, out: Path) -> _Training:
-        seeded = Variant(variant.name, {**variant.changes, "training.seed": seed})
+        seeded = changed(tables, {**variant.changes, "training.seed": seed})
         folder = RunFolder(out / re.sub(r"[^\w.=+,-]+", "_", variant.name) / f"seed-{seed}")
-        return cls(variant.name, seed, write_toml(seeded.tables(tables)), folder)
+        return cls(variant.name, seed, write_toml(seeded), folder)
 
     @property
     def figures(self) -> Path:

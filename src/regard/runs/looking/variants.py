@@ -29,10 +29,6 @@ class Variant:
     name: str
     changes: Changes
 
-    def tables(self, tables: Mapping[str, Any]) -> Tables:
-        """Return the tables of a recipe with the changes made."""
-        return changed(tables, self.changes)
-
 
 def variants(vary: Sequence[str]) -> list[Variant]:
     """Return every combination of the values in lines such as ``model.positions=none,learned``.
@@ -75,7 +71,7 @@ def usable(chosen: Sequence[Variant], tables: Tables, recipe: str | Path, data: 
     known: dict[Hashable, Variant] = {}
     for variant in chosen:
         where = f"{recipe} with {variant.name}"
-        filled = variant.tables(tables)
+        filled = changed(tables, variant.changes)
         sense, files = _of_signals(filled, where, data) if is_of_signals(filled) else _of_text(filled, where, data)
         for key, path in files:
             if path == "-":

@@ -28,10 +28,7 @@ def test_values_are_toml_and_words_need_no_quotes() -> None:
         "model.tie=target, model.gated=false",
     ]
     assert all(v.changes["training.updates"] == 5 for v in mixed)
-    assert mixed[0].tables({"model": {"preset": "tiny"}}) == {
-        "model": {"preset": "tiny", "tie": "none", "gated": True},
-        "training": {"updates": 5},
-    }
+    assert mixed[0].changes == {"model.tie": "none", "training.updates": 5, "model.gated": True}
 
 
 @pytest.mark.parametrize(
