@@ -166,6 +166,10 @@ def rank_heads(
         targets: Target words per sentence.
         sure: See ``alignment_error_rate``.
         possible: Likewise.
+
+    Raises:
+        InputError: There is no sentence.
+        ShapeError: As ``word_weights``.
     """
     if not maps:
         raise InputError("`maps` must hold at least one sentence, but is empty")
@@ -247,6 +251,9 @@ def attention_rollout(weights: Float[Tensor, "N H L L"], *, residual: float = 0.
     A layer passes on ``residual`` of what was there and the rest as its mean head looks; layers multiply (Abnar and
     Zuidema 2020, "Quantifying Attention Flow in Transformers", section 3). What a target token saw of the input is its
     row of cross-attention times the rollout of the encoder.
+
+    Raises:
+        InputError: ``residual`` is no share.
     """
     if not 0 <= residual <= 1:
         raise InputError(f"`residual` must be between 0 and 1, but is {residual}")

@@ -38,6 +38,9 @@ class AttentionMaps(Mapping[str, list[Tensor]]):
 
     Paths are in the order in which the attentions were first called. ``kinds`` maps path patterns to kinds, where paths
     do not tell them.
+
+    Raises:
+        InputError: a kind is unknown, or, when it is looked up, nothing was heard at a path.
     """
 
     def __init__(self, model_name: str, kinds: Mapping[str, str] | None = None) -> None:

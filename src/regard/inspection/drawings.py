@@ -73,6 +73,9 @@ def draw_weights(
     """Return the weights of one head as a table of numbers with its tokens; exact zeros are left blank.
 
     Columns that do not fit into ``width`` go on in a further table below.
+
+    Raises:
+        InputError: The weights are not [rows, columns] as named.
     """
     if weights.shape != (len(rows), len(columns)):
         raise InputError(

@@ -39,7 +39,11 @@ MAX_LABELS = 60
 def heat_map(
     weights: Float[Tensor, "Lq Lk"], rows: Sequence[str], columns: Sequence[str], *, title: str = ""
 ) -> Figure:
-    """Return the attention of one head: queries down, keys across, darker is more."""
+    """Return the attention of one head: queries down, keys across, darker is more.
+
+    Raises:
+        ShapeError: the weights are not [rows, columns] as named.
+    """
     if weights.shape != (len(rows), len(columns)):
         raise ShapeError(
             f"`weights` must be [{len(rows)} rows, {len(columns)} columns] as named, but is {list(weights.shape)}"

@@ -80,7 +80,11 @@ class Checkpoints:
             raise DamagedError(f"{damage}. {self._remedy(updates)}") from None
 
     def open(self, update: int) -> Sealed:
-        """Open the checkpoint of ``update`` and check every file."""
+        """Open the checkpoint of ``update`` and check every file.
+
+        Raises:
+            FolderError: it is missing or damaged.
+        """
         sealed = open_sealed(self.path(update))
         sealed.check()
         return sealed
@@ -90,6 +94,9 @@ class Checkpoints:
 
         Without any validation the last stand for the best. Checkpoints made because a run was stopped do not count as
         last, so that a stopped and resumed run ends with the same mean.
+
+        Raises:
+            FolderError: there is none, or the newest is damaged.
         """
         newest = self.newest()
         if newest is None:

@@ -26,7 +26,11 @@ class JsonLog:
         self.path = Path(path)
 
     def __call__(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Append a line; what only begins is not noted, nor are checkpoints, which speak for themselves."""
+        """Append a line; what only begins is not noted, nor are checkpoints, which speak for themselves.
+
+        Raises:
+            RegardError: the file cannot be written.
+        """
         if event in ("saved", "validating"):
             return
         if event == "resumed":

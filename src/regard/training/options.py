@@ -140,7 +140,11 @@ class TrainingOptions:
             raise RecipeError(f"`{key}` must be {wish}, but is {getattr(self, key)!r}")
 
     def rates(self, d_model: int | None = None) -> Schedule:
-        """Return the schedule: update (from 1) -> learning rate. ``noam`` needs the width of the model."""
+        """Return the schedule: update (from 1) -> learning rate.
+
+        Raises:
+            RecipeError: ``noam`` needs the width of the model, and it is not given.
+        """
         rate, warmup = self.learning_rate, self.warmup
         match self.schedule:
             case "constant":

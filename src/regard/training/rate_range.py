@@ -55,6 +55,9 @@ def rate_range(
         lowest: the first rate.
         highest: the last rate.
         updates: how many.
+
+    Raises:
+        RecipeError: the rates do not rise from above 0, or are fewer than 2.
     """
     if not 0 < lowest < highest < math.inf or updates < 2:
         raise RecipeError("the rates to try must rise from above 0, in at least 2 updates")

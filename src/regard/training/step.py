@@ -193,7 +193,11 @@ class Updater:
 
 
 def make_optimizer(objective: nn.Module, options: TrainingOptions) -> torch.optim.Optimizer:
-    """Return Adam or AdamW over the parameters that want a gradient, with decay on matrices only."""
+    """Return Adam or AdamW over the parameters that want a gradient, with decay on matrices only.
+
+    Raises:
+        TrainingError: none does.
+    """
     parameters = [p for p in objective.parameters() if p.requires_grad]
     if not parameters:
         raise TrainingError("the model has no parameter that may be trained")

@@ -21,6 +21,9 @@ def held_out_loss(objective: Seq2SeqObjective, batches: Iterable[Batch], ranks: 
         objective: the model and its criterion.
         batches: the data, or the share of this process.
         ranks: the processes, whose sums are added.
+
+    Raises:
+        DataError: there is no target token.
     """
     total = tokens = 0.0
     with evaluation_mode(objective):

@@ -95,7 +95,11 @@ def to_bytes(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = No
 
 
 def from_bytes(data: bytes) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file."""
+    """Return the tensors of a safetensors file.
+
+    Raises:
+        DamagedError: it is none.
+    """
     try:
         return dict(safetensors.torch.load(data))
     except SafetensorError as error:
@@ -119,7 +123,11 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def metadata(data: bytes) -> dict[str, str]:
-    """Return the metadata of a safetensors file: the length of its header as 8 bytes, then the header as JSON."""
+    """Return the metadata of a safetensors file: the length of its header as 8 bytes, then the header as JSON.
+
+    Raises:
+        DamagedError: it is none, or has no metadata.
+    """
     size = int.from_bytes(data[:8], "little")
     try:
         header = json.loads(data[8 : 8 + size])

@@ -19,11 +19,11 @@ from regard.verification.trace import Attention, Trace
 
 def feature_ratio(trace: Trace, attention: Attention, x: Tensor, exactness: float) -> float | None:
     """Return the factor between ``x`` [B, H, L, K] and the projection that it is made of, or None if none is found."""
-    heads, width = x.size(1), x.size(-1)
+    heads = x.size(1)
     own = x.double().pow(2).sum(dim=(1, 3))  # [B, L]
     for squares in _projections(trace, attention, x):  # [B, L, number of heads it was made for]
         num_heads = squares.size(-1)
-        if heads % num_heads or width < 1:
+        if heads % num_heads:
             continue
         ratio = _constant(own, squares.sum(dim=-1), exactness)
         if ratio is not None:
@@ -41,7 +41,7 @@ def _projections(trace: Trace, attention: Attention, x: Tensor) -> Iterator[Tens
         blocks = linear.output.double().reshape(rows, -1, width).pow(2).sum(dim=-1)  # [R, W / K]
         for grid in (blocks.reshape(batch, length, -1), blocks.reshape(length, batch, -1).transpose(0, 1)):
             for taken in (heads, *(h for h in range(1, heads) if heads % h == 0)):
-                for start in range(0, grid.size(-1) - taken + 1, 1):
+                for start in range(grid.size(-1) - taken + 1):
                     yield grid[..., start : start + taken]
                 if grid.size(-1) == 3 * taken:  # queries, keys and values side by side within each head
                     yield from (grid[..., part::3] for part in range(3))

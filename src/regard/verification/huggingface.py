@@ -35,7 +35,11 @@ def parameters_of(module: nn.Module) -> Mapping[str, inspect.Parameter]:
 
 
 def logits_of(output: Any) -> Tensor:
-    """Return the logits, or hidden states, in what a model returned."""
+    """Return the logits, or hidden states, in what a model returned.
+
+    Raises:
+        InputError: there are none.
+    """
     for name in ("logits", "last_hidden_state"):
         found = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
         if isinstance(found, Tensor):

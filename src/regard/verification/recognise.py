@@ -116,7 +116,7 @@ def _by_signature(module: nn.Module, example: Any, kind: Kind | None, pad: int |
     sides = {n: replace(s, pad=max(s.pad, 0)) if isinstance(s, Tokens) else s for n, s in sides.items()}
     described = f"{name}.forward({', '.join(names.values())}{''.join(f', {key}' for key in forward.further)})"
     adapter = Adapter(forward, sides.get("source"), sides.get("target"), padding=padding, described=described)
-    return _decoder(module, _declared(module, adapter))
+    return _with_decoding(module, _declared(module, adapter))
 
 
 class _Forward:
@@ -263,7 +263,7 @@ def _declared(module: nn.Module, adapter: Adapter) -> Adapter:
     )
 
 
-def _decoder(module: Any, adapter: Adapter) -> Adapter:
+def _with_decoding(module: Any, adapter: Adapter) -> Adapter:
     """Add decoding with a cache if the module starts, steps and reorders as a `StepDecoder` does."""
     if adapter.target is None or not all(
         callable(getattr(module, name, None)) for name in ("start", "step", "reorder")

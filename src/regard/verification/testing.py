@@ -54,6 +54,9 @@ def parametrize_with_checks(
         makers: Functions that make the modules, so that each test has a fresh one.
         checks: Which checks.
         given: What else `verify` is to be told.
+
+    Raises:
+        MissingExtraError: pytest is not installed.
     """
     try:
         import pytest

@@ -51,7 +51,11 @@ def _key(name: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Return one value as TOML writes it: ``true``, ``0.3``, ``"tiny"``, ``[1, 3]``."""
+    """Return one value as TOML writes it: ``true``, ``0.3``, ``"tiny"``, ``[1, 3]``.
+
+    Raises:
+        TypeError: no recipe can hold a value of this type.
+    """
     if isinstance(value, bool):  # before int: True is an int to Python
         return "true" if value else "false"
     if isinstance(value, int):

@@ -36,15 +36,15 @@ def doubts(prepared: Prepared) -> list[str]:
     """Return a sentence for each thing above that holds, with its figure and what to do."""
     corpus = prepared.corpus
     found: list[str] = []
-    lines = _some_lines(corpus)
-    sides: tuple[tuple[Side, TextTokenizer], ...] = (
-        ("source", prepared.source_tokenizer),
-        ("target", prepared.target_tokenizer),
+    pairs = _some_pairs(corpus)
+    sides: tuple[tuple[Side, TextTokenizer, list[str]], ...] = (
+        ("source", prepared.source_tokenizer, [source for source, _ in pairs]),
+        ("target", prepared.target_tokenizer, [target for _, target in pairs]),
     )
     joint = prepared.source_tokenizer is prepared.target_tokenizer
     together = corpus.counts("source") + corpus.counts("target") if joint else None
-    for side, tokenizer in sides:
-        found += _about_text(side, tokenizer, [pair[side == "target"] for pair in lines])
+    for side, tokenizer, lines in sides:
+        found += _about_text(side, tokenizer, lines)
         counts = corpus.counts(side)
         found += _about_unknown(f"the {side} side of the training text", tokenizer, counts)
         found += _about_unknown(
@@ -56,7 +56,7 @@ def doubts(prepared: Prepared) -> list[str]:
     return [*found, *_about_lengths(corpus), *_about_validation(corpus, prepared.valid_corpus)]
 
 
-def _some_lines(corpus: EncodedCorpus) -> list[tuple[str, str]]:
+def _some_pairs(corpus: EncodedCorpus) -> list[tuple[str, str]]:
     return [corpus.pair(example) for example in range(0, len(corpus), max(1, len(corpus) // _LOOKED_AT))]
 
 

@@ -93,7 +93,12 @@ class RunFolder:
         self.keep_tables(to_tables(recipe), defaults=to_tables(Recipe()))
 
     def keep_tables(self, tables: Tables, *, defaults: Tables) -> None:
-        """Do what `keep_recipe` does, for the tables of any recipe and what its keys were before they existed."""
+        """Do what `keep_recipe` does, and raise what it raises, for the tables of any recipe.
+
+        Args:
+            tables: of the recipe.
+            defaults: what keys were before they existed.
+        """
         if self.started and (found := self._changes(tables, defaults)):
             raise FolderError(
                 f"{self.path} was started with another recipe: {'; '.join(found)}. "

@@ -114,13 +114,13 @@ def prepare(recipe: Recipe, raw: RawCorpus, folder: RunFolder, data: Path, say: 
     lenient = FilterOptions(options.filters.max_source_length, options.filters.max_target_length, keep_empty=True)
     valid = encode_corpus(valid_raw, source, target, folder.cache, filters=lenient, rows=valid_rows)
     return Prepared(
-        source,
-        target,
-        _batches(recipe, corpus, ranks, shuffle=True),
-        _batches(recipe, valid, ranks, shuffle=False),
-        text.first(options.valid_lines),
-        corpus,
-        valid,
+        source_tokenizer=source,
+        target_tokenizer=target,
+        batches=_batches(recipe, corpus, ranks, shuffle=True),
+        valid_batches=_batches(recipe, valid, ranks, shuffle=False),
+        valid_text=text.first(options.valid_lines),
+        corpus=corpus,
+        valid_corpus=valid,
     )
 
 

@@ -149,13 +149,13 @@ def _from_files(recipe: SignalRecipe, read: SignalSet, folder: Path, say: Say, r
         with naming(options.valid or options.train):  # before time is spent on what cannot be validated
             preparation.check(valid_cases, valid)
     return Material(
-        classes,
-        preparation,
-        _batches(recipe, read.cases, train, labels, preparation, ranks),
-        None if valid is None else _batches(recipe, valid_cases, valid, valid_labels, preparation, None),
-        labels[train],
-        int(max(read.cases.lengths.max(), valid_cases.lengths.max())),
-        len(train),
+        classes=classes,
+        preparation=preparation,
+        batches=_batches(recipe, read.cases, train, labels, preparation, ranks),
+        valid=None if valid is None else _batches(recipe, valid_cases, valid, valid_labels, preparation, None),
+        train_labels=labels[train],
+        longest=int(max(read.cases.lengths.max(), valid_cases.lengths.max())),
+        num_cases=len(train),
     )
 
 
@@ -186,9 +186,15 @@ def _generated(recipe: SignalRecipe, generator: Generator, ranks: Ranks) -> Mate
     if options.valid_cases:
         others, of_others = draw(options.valid_cases, np.random.default_rng((seed, _VALID_SEED)))
         valid = _batches(recipe, others, np.arange(len(others)), of_others, preparation, None)
-    of_train = np.empty(0, dtype=np.int64) if options.fresh else labels
-    longest = int(cases.lengths.max())
-    return Material(generator.classes, preparation, batches, valid, of_train, longest, options.cases)
+    return Material(
+        classes=generator.classes,
+        preparation=preparation,
+        batches=batches,
+        valid=valid,
+        train_labels=np.empty(0, dtype=np.int64) if options.fresh else labels,
+        longest=int(cases.lengths.max()),
+        num_cases=options.cases,
+    )
 
 
 def _batches(

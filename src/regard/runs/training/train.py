@@ -110,7 +110,7 @@ def train_planned(
     tensorboard: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Translator:
-    """Do what `train` does, for a recipe that is put together already."""
+    """Do what `train` does, and raise what it raises, for a recipe that is put together already."""
     asked.corpora()  # nothing is written for a recipe without text
     folder = RunFolder(asked.out)
     chosen = best_device(device)

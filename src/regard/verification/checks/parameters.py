@@ -178,19 +178,19 @@ def _is_used(subject: Subject, part: nn.Module, name: str) -> bool:
 @check("Layers that stand one after the other have weights of their own")
 def check_layers_distinct(subject: Subject) -> Finding:
     """Look for one module standing at several places of a list."""
-    lists = 0
+    seen = False
     for path, part in subject.module.named_modules():
         if not isinstance(part, nn.ModuleList | nn.Sequential) or len(part) < 2:
             continue
         trained = [m for m in part._modules.values() if m is not None and any(True for _ in m.parameters())]
-        lists += len(trained) > 1
+        seen = seen or len(trained) > 1
         if len({id(m) for m in trained}) < len(trained):
             return fail(
                 "one layer stands at several places",
                 cause="[layer] * n repeats one layer: make each anew, or copy it",
                 where=path,
             )
-    if not lists:
+    if not seen:
         raise NotExercised("no list of layers was seen")
     return passed()
 
