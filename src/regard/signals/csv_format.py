@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -51,11 +50,10 @@ def read_csv(
     Raises:
         DataError: with file and line: the table cannot be used.
     """
-    reader = csv.reader(lines)
-    first = next(reader, None)
+    rows = _rows(path, lines)
+    where, first = next(rows, (str(path), None))
     if first is None:
         raise DataError(f"{path}: is empty")
-    where, first = f"{path}:{reader.line_num}", [cell.strip() for cell in first]
     has_header = _is_header(first, {labels, *groups, *perhaps})
     _refuse_first(first, where, has_header=has_header)
     columns = {name: place for place, name in enumerate(first)} if has_header else {}
@@ -68,7 +66,7 @@ def read_csv(
         raise DataError(f"{where}: {word!r} is no number; a first row that names the columns holds no number at all")
     cases, of_cases = [], []
     of_groups: dict[str, list[str]] = {name: [] for name in places}
-    for where, row in _filled(path, reader, [] if has_header else [first]):
+    for where, row in _filled(rows if has_header else chain([(where, first)], rows)):
         if len(row) != len(first):
             raise DataError(f"{where}: the row has {plural(len(row), 'column')}, but the first one has {len(first)}")
         cases.append(_row([row[place] for place in values], where))
@@ -108,11 +106,21 @@ def _refuse_separator(cell: str, where: str) -> None:
             )
 
 
-def _filled(path: Path, reader: Any, first: list[list[str]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield where a row is, and its cells, stripped; rows at the end that hold nothing are left out."""
+def _rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield where a row is, and its cells, stripped. Each line is read alone, or a lone quote would swallow others."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            for row in csv.reader([line], strict=True):
+                yield f"{path}:{number}", [cell.strip() for cell in row]
+        except csv.Error as error:
+            remedy = "; quotes enclose a whole cell, and close in its line" if '"' in line else ""
+            raise DataError(f"{path}:{number}: the row cannot be parted into cells ({error}){remedy}") from None
+
+
+def _filled(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows that hold something; those at the end that hold nothing are left out."""
     blank = ""
-    for row in chain(first, reader):
-        where, cells = f"{path}:{reader.line_num}", [cell.strip() for cell in row]
+    for where, cells in rows:
         if not any(cells):
             blank = blank or where
         elif blank:

@@ -7,7 +7,6 @@ and compressed members, are read whole.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import math
 import zipfile
@@ -128,8 +127,6 @@ def read_signals(path: str | Path, layout: Layout | None = None, *, labelled: bo
         raise DataError(f"{path}: cannot be read ({error}); write it with np.savez or np.savez_compressed") from None
     except (OverflowError, MemoryError):
         raise DataError(f"{path}: says that it holds more than any memory") from None
-    except csv.Error as error:
-        raise DataError(f"{path}: is no table that can be read ({error})") from None
     for name, values in {"labels": found.labels, **found.groups}.items():
         if values is not None and len(values) != len(found.cases):
             raise DataError(f"{path}: holds {plural(len(found.cases), 'case')}, but {len(values):,} of {name}")

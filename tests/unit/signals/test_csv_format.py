@@ -52,6 +52,10 @@ class TestTables:
             [repr(np.float64(value)) for value in ("nan", 2, "nan", 4)],
         ]
 
+    def test_quotes_are_those_of_a_table(self, tmp_path: Path) -> None:
+        text = 't0,label\n1,"a, ""b"""\n2,u"p\n3,"c"\n'
+        assert self.read(tmp_path, text).labels == ['a, "b"', 'u"p', "c"]
+
     def test_without_labels_where_none_are_asked_for(self, tmp_path: Path) -> None:
         found = self.read(tmp_path, "t0,t1,t2\n1,2,3\n", labelled=False)
         assert (found.labels, found.cases[0].tolist()) == (None, [[1, 2, 3]])
@@ -73,6 +77,8 @@ class TestTables:
             ("1,2,a\n,,\n3,4,a\n", "a.csv:2: the row is empty, but others follow"),
             ("1,1_000,a\n", "a.csv:1: '1_000' is no number"),
             ("1,2,a\n1,1_000,a\n", "a.csv:2: '1_000' is no number"),
+            ('1,2,a\n3,4,"b\n5,6,c\n', "a.csv:2: the row cannot be parted into cells .* close in its line"),
+            ('1,2,"a\n3,4,b\n5,6,"c\n', "a.csv:1: the row cannot be parted into cells"),
         ],
     )
     @pytest.mark.parametrize("labelled", [True, False])
