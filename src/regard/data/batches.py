@@ -2,8 +2,9 @@
 
 Examples are shuffled, sorted by target length and then, up and down in turn, by source length (so that neighbours are
 alike on both sides; equal lengths stay shuffled), cut into batches within the token budget, and the batches shuffled.
-What is random about an example (dropped words, segmentation) depends on seed, epoch and example only. So the same run
-gives the same batches whatever the number of workers, and the k-th batch is known without making those before it.
+What is random about an example (dropped words, segmentation) depends on seed, epoch and example only, and on how often
+the epoch has seen it. So the same run gives the same batches whatever the number of workers, and the k-th batch is known
+without making those before it.
 
 Several processes share these batches, and do not change them. Those of one update stand in a line, and each process
 takes an equal stretch of it: whole batches where their number allows, else some rows of the one at either end.
@@ -34,7 +35,7 @@ from regard.errors import DataError, RecipeError
 
 Indices = npt.NDArray[np.int64]
 Examples = Array
-"""Numbers of examples, in 32 bits where they fit."""
+"""Numbers of examples, in 32 bits where they fit; one that an epoch sees again is told by the size of the corpus added."""
 Widths = Array
 """Lengths to plan with, EOS included, in 16 bits where they fit: sorting those takes no comparisons."""
 
@@ -116,7 +117,8 @@ class TokenBatches:
     def make(self, epoch: int, examples: Examples, rows: slice) -> PairBatch:
         """Make these rows of the batch of ``examples`` as ``epoch`` sees them."""
         room = self._max_tokens // len(examples)  # longest row that keeps the batch within its budget
-        seen = [(example, self._examples.see(epoch, example, room=room)) for example in map(int, examples[rows])]
+        numbers = (divmod(int(number), len(self._corpus)) for number in examples[rows])
+        seen = [(example, self._examples.see(epoch, example, again, room=room)) for again, example in numbers]
         return collate(
             [(source, target, example) for example, (source, target, _) in seen],
             decoder_inputs=[read for _, (_, _, read) in seen],
@@ -133,7 +135,8 @@ class TokenBatches:
         examples = self._seen(epoch)
         if self._shuffle:
             draw.shuffle(examples)
-        source, target = self._source_widths[examples], self._target_widths[examples]
+        rows = examples % len(self._corpus)
+        source, target = self._source_widths[rows], self._target_widths[rows]
         order = np.lexsort((np.where(target % 2 == 0, source, ~source), target))  # ~ turns the order around
         examples = examples[order]
         np.maximum(source, target, out=source)
@@ -156,17 +159,20 @@ class TokenBatches:
 
     def _seen(self, epoch: int) -> Examples:
         """Return the examples of ``epoch``, as often as their weight says: over 1/w epochs each is seen once."""
-        everything = np.arange(len(self._corpus), dtype=np.int32 if len(self._corpus) < 2**31 else np.int64)
+        most = len(self._corpus) * (1 + max(self._corpus.raw.weights, default=1))
+        everything = np.arange(len(self._corpus), dtype=np.int32 if most < 2**31 else np.int64)
         if not self._shuffle or all(weight == 1 for weight in self._corpus.raw.weights):
             return everything
         weights = self._corpus.weights()
         phase = np.random.default_rng(self._seed).random(len(weights))
-        times = np.floor(weights * (epoch + 1) + phase) - np.floor(weights * epoch + phase)
-        seen: Examples = np.repeat(everything, times.astype(np.int64))
+        times = (np.floor(weights * (epoch + 1) + phase) - np.floor(weights * epoch + phase)).astype(np.int64)
+        seen: Examples = np.repeat(everything, times)
         if len(seen) == 0:
             raise DataError(
                 f"the weights of the corpora are so small that epoch {epoch + 1} has no example; raise them"
             )
+        again = np.arange(len(seen)) - np.repeat(times.cumsum() - times, times)  # 0, 1, … of each example
+        seen += (again * len(self._corpus)).astype(seen.dtype)
         return seen
 
 

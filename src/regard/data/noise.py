@@ -1,6 +1,7 @@
 """What changes in an example each time that it is seen: words dropped, pieces cut anew.
 
-Every draw is a hash of (seed, epoch, example), so an example is the same whoever makes it and whatever was made before.
+Every draw is a hash of (seed, epoch, example), and of the time where an epoch sees an example several times; so an
+example is the same whoever makes it and whatever was made before.
 """
 
 from __future__ import annotations
@@ -65,8 +66,10 @@ class NoisyExamples:
         self._seed = seed
         self._first_tag = len(corpus.source_tokenizer) - len(corpus.source_tokenizer.tags)
 
-    def see(self, epoch: int, example: int, *, room: int) -> tuple[Ids, Ids, Ids]:
+    def see(self, epoch: int, example: int, again: int = 0, *, room: int) -> tuple[Ids, Ids, Ids]:
         """Return source, target, and what the decoder reads of the target, as ``epoch`` sees ``example``.
+
+        ``again`` is how many times the epoch has seen it before.
 
         A segmentation that with EOS has more than ``room`` ids, or than the filters allow, is drawn again; after some
         draws the stored one takes its place.
@@ -76,7 +79,8 @@ class NoisyExamples:
         target: Ids = corpus.target_ids(example)
         if options == NoiseOptions():
             return source, target, target
-        draw = random.Random(f"{self._seed} {epoch} {example}")  # unlike a number, a text seeds through SHA-512
+        time = f" {again}" if again else ""
+        draw = random.Random(f"{self._seed} {epoch} {example}{time}")  # unlike a number, a text seeds through SHA-512
         if options.source_sampling is not None:
             cut = partial(corpus.sampled_source, example, strength=options.source_sampling)
             source = _first_that_fits(cut, draw, min(room, corpus.max_source_length)) or source

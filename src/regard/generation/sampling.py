@@ -102,6 +102,10 @@ def draw(scores: Float[Tensor, "N V"], numbers: Float[Tensor, " N"]) -> Int[Tens
     return torch.searchsorted(sums_NV, passed_N1, right=True)[:, 0].clamp(max=scores.shape[-1] - 1)
 
 
+_NEARLY = 1e-6
+"""Relative: float32 sums of probabilities are off by less, and one that is meant to hit a threshold hits it."""
+
+
 @dataclass(frozen=True)
 class Temperature:
     """Divides the scores: below 1 the likely words become likelier, above 1 the others."""
@@ -139,7 +143,7 @@ class TopP:
         best, words = scores.sort(dim=-1, descending=True)
         probabilities = best.softmax(dim=-1)
         # what stands before a word decides, so that the word which crosses is kept
-        out = probabilities.cumsum(dim=-1) - probabilities >= self.mass
+        out = probabilities.cumsum(dim=-1) - probabilities >= self.mass * (1 - _NEARLY)
         out[:, 0] = False  # also where the mass is too small for its type, and so is 0
         return torch.full_like(scores, -math.inf).scatter(1, words, best.masked_fill(out, -math.inf))
 
@@ -153,7 +157,7 @@ class MinP:
 
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
         """Forbid all others."""
-        least = scores.max(dim=-1, keepdim=True).values + math.log(self.share)
+        least = scores.max(dim=-1, keepdim=True).values + math.log(self.share) - _NEARLY
         return scores.masked_fill(scores < least, -math.inf)
 
 

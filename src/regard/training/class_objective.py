@@ -59,7 +59,9 @@ def class_cross_entropy(
     """
     log_p = F.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
     known = labels.clamp(min=0)
-    costs = -(1 - smoothing) * log_p.gather(-1, known[:, None])[:, 0] - smoothing * log_p.mean(dim=-1)
+    costs = -(1 - smoothing) * log_p.gather(-1, known[:, None])[:, 0]
+    if smoothing:  # or else 0 times an infinite cost
+        costs = costs - smoothing * log_p.mean(dim=-1)
     if weights is not None:
         costs = costs * weights[known]
     return costs.masked_fill(labels == UNCOUNTED, 0.0).sum()

@@ -59,7 +59,12 @@ def test_noise_depends_on_seed_epoch_and_example_alone(corpus: EncodedCorpus, op
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more than there are cores
-def test_no_two_draws_repeat_across_epochs_and_workers(corpus: EncodedCorpus) -> None:
+@pytest.mark.parametrize("weight", [1.0, 2.5])
+def test_no_two_draws_repeat_across_epochs_and_workers(
+    corpus: EncodedCorpus, weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor within an epoch that sees an example several times."""
+    monkeypatch.setattr(corpus.raw, "weights", (weight,))
     prints = []
     for epoch in range(3):
         batches = TokenBatches(corpus, max_tokens=409, noise=WORDS_DROPPED, workers=2).epoch(epoch)
@@ -67,7 +72,7 @@ def test_no_two_draws_repeat_across_epochs_and_workers(corpus: EncodedCorpus) ->
             for row, example in zip(batch.source == UNK, batch.example_ids, strict=True):
                 if len(corpus.source_ids(example)) > 20:  # short ones repeat by chance
                     prints.append(tuple(row.tolist()))
-    assert len(prints) > 150
+    assert len(prints) > 150 * weight
     assert len(set(prints)) == len(prints)
 
 

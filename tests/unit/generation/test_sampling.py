@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 
@@ -46,6 +47,19 @@ def test_filters_by_hand() -> None:
     assert kept(MinP(0.51)) == [1, 2]
     assert kept(MinP(1.0)) == [1]
     assert Temperature(0.5)(PROBABILITIES.log(), NOBODY).softmax(-1)[0, 1] == pytest.approx(0.16 / 0.275, abs=1e-6)
+
+
+def test_a_threshold_that_is_hit_exactly_is_reached() -> None:
+    """Probabilities of whole twentieths: the first k words have the mass, and the k-th has its share, but for rounding."""
+    for twentieths in itertools.combinations_with_replacement(range(1, 20), 4):
+        if sum(twentieths) != 20:
+            continue
+        probabilities = torch.tensor([[number / 20 for number in reversed(twentieths)]])
+        for count in (1, 2, 3):
+            mass = sum(twentieths[-count:]) / 20
+            assert kept(TopP(mass), probabilities.log().softmax(-1)) == [*range(count)]
+            share = twentieths[-count] / twentieths[-1]
+            assert kept(MinP(share), probabilities)[:count] == [*range(count)]
 
 
 @pytest.mark.parametrize("mass", [1e-30, 1e-8, 1e-3, 0.999])

@@ -44,6 +44,14 @@ def test_by_hand() -> None:
     assert float(class_cross_entropy(logits, label, 0.2, weights)) == pytest.approx(3 * smooth)
 
 
+def test_an_impossible_class_costs_nothing_without_smoothing() -> None:
+    logits = torch.tensor([[0.0, -math.inf, math.log(3)]], dtype=torch.float64, requires_grad=True)
+    loss = class_cross_entropy(logits, torch.tensor([2]))
+    loss.backward()
+    assert loss.item() == pytest.approx(math.log(4 / 3))
+    assert logits.grad is not None and logits.grad[0].tolist() == pytest.approx([0.25, 0.0, -0.25])
+
+
 def test_sums_over_rows_as_torch_does() -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(7, 5, generator=generator, dtype=torch.float64)
