@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from threading import Event, Thread, current_thread
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ import regard
 from regard.data import train_exact
 from regard.errors import DamagedError, InputError
 from regard.generation import SamplingOptions, SearchOptions, generate
-from regard.protocols import EOS
+from regard.protocols import EOS, Step
 from regard.translator import Translator
 from unit.runs.toys import small_model, tokenizer, write_bundle
 
@@ -56,6 +57,32 @@ def test_the_callers_mode_is_back_afterwards(translator: Translator, training: b
     with pytest.raises(InputError):
         translator(["1"], tag="nothing")
     assert translator.model.training is training
+
+
+def test_two_threads_may_share_one(translator: Translator) -> None:
+    """The other begins within a step of ours and ends after us; both look at attention, for the coverage penalty."""
+    model, search = translator.model.train(), replace(translator.search, coverage_penalty=0.3)
+    expected = [translator.translate([text], search) for text in ("12345", "7")]
+    step, entered, left = model.step, Event(), Event()
+    theirs: list[object] = []
+    other = Thread(target=lambda: theirs.extend(translator.translate(["7"], search)))
+
+    def interleaved(tokens: torch.Tensor, state: object) -> Step:
+        if not entered.is_set():
+            if current_thread() is other:
+                entered.set()
+                left.wait(60)
+            else:
+                other.start()
+                entered.wait(60)
+        return step(tokens, state)
+
+    model.step = interleaved  # type: ignore[method-assign, assignment]
+    ours = translator.translate(["12345"], search)
+    left.set()
+    other.join()
+    assert [ours, theirs] == expected
+    assert model.training
 
 
 def test_a_part_kept_in_evaluation_mode_stays_in_it(translator: Translator) -> None:

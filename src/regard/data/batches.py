@@ -2,8 +2,8 @@
 
 Examples are shuffled, sorted by target length and then, up and down in turn, by source length (so that neighbours are
 alike on both sides; equal lengths stay shuffled), cut into batches within the token budget, and the batches shuffled.
-What is random about an example (dropped words, segmentation) depends on seed, epoch and example only, and on how often
-the epoch has seen it. So the same run gives the same batches whatever the number of workers, and the k-th batch is known
+What is random about an example (dropped words, segmentation) depends on seed, epoch, example and how often that epoch
+has seen it, only. So the same run gives the same batches whatever the number of workers, and the k-th batch is known
 without making those before it.
 
 Several processes share these batches, and do not change them. Those of one update stand in a line, and each process
@@ -35,7 +35,7 @@ from regard.errors import DataError, RecipeError
 
 Indices = npt.NDArray[np.int64]
 Examples = Array
-"""Numbers of examples, in 32 bits where they fit; one that an epoch sees again is told by the size of the corpus added."""
+"""Numbers of examples, in 32 bits where they fit; each time that an epoch sees one again adds the corpus's size."""
 Widths = Array
 """Lengths to plan with, EOS included, in 16 bits where they fit: sorting those takes no comparisons."""
 

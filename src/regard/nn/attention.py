@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from threading import get_ident
 
 import torch
 from jaxtyping import Bool, Float
@@ -215,12 +216,18 @@ class MultiHeadAttention(nn.Module):
         return x_BHTK.transpose(1, 2).flatten(2)
 
     def listen(self, hear: Callable[[Tensor], None]) -> Callable[[], None]:
-        """Call ``hear(weights)`` with [B, H, T, S] at each forward, until the returned function is called.
+        """Call ``hear(weights)`` with [B, H, T, S] at each forward of this thread, until the returned one is called.
 
         The weights are computed aside, without dropout and gradient: the output stays the same bit for bit.
         """
-        self._listeners.append(hear)
-        return lambda: self._listeners.remove(hear)
+        here = get_ident()
+
+        def hear_here(weights: Tensor) -> None:
+            if get_ident() == here:  # others may use the same model at the same time
+                hear(weights)
+
+        self._listeners.append(hear_here)
+        return lambda: self._listeners.remove(hear_here)
 
     def scores(
         self, q_BHTK: Float[Tensor, "B H T K"], k_BHSK: Float[Tensor, "B H S K"], bias: Tensor | None = None

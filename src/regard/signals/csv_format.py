@@ -51,22 +51,22 @@ def read_csv(
         DataError: with file and line: the table cannot be used.
     """
     rows = _rows(path, lines)
-    where, first = next(rows, (str(path), None))
+    at_first, first = next(rows, (str(path), None))
     if first is None:
         raise DataError(f"{path}: is empty")
     has_header = _is_header(first, {labels, *groups, *perhaps})
-    _refuse_first(first, where, has_header=has_header)
+    _refuse_first(first, at_first, has_header=has_header)
     columns = {name: place for place, name in enumerate(first)} if has_header else {}
     label = _label_column(path, labels, columns, first, labelled=labelled)
     places = {name: _column(path, name, columns, len(first)) for name in groups}
     places |= {name: place for name in perhaps if (place := _place(name, columns, len(first))) is not None}
     values = [place for place in range(len(first)) if place != label and place not in places.values()]
     if not has_header and (word := next((first[place] for place in values if not is_number(first[place])), None)):
-        _refuse_separator(word, where)
-        raise DataError(f"{where}: {word!r} is no number; a first row that names the columns holds no number at all")
+        _refuse_separator(word, at_first)
+        raise DataError(f"{at_first}: {word!r} is no number; a first row that names the columns holds no number at all")
     cases, of_cases = [], []
     of_groups: dict[str, list[str]] = {name: [] for name in places}
-    for where, row in _filled(rows if has_header else chain([(where, first)], rows)):
+    for where, row in _filled(rows if has_header else chain([(at_first, first)], rows)):
         if len(row) != len(first):
             raise DataError(f"{where}: the row has {plural(len(row), 'column')}, but the first one has {len(first)}")
         cases.append(_row([row[place] for place in values], where))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from threading import Lock
 from typing import Any, Literal
 
 import torch
@@ -19,6 +20,7 @@ from regard.translation.looking import Looking
 from regard.translation.source import Source
 
 BATCH_TOKENS = 8192  # source tokens decoded together, the beam's copies included: about 64 sentences at beam 4
+_ONE_AT_A_TIME = Lock()  # of the module, for one of an object would keep it from being pickled
 _BATCH_LOGITS = 1 << 25  # numbers in the logits of what is scored together: 128 MiB in float32
 
 
@@ -47,6 +49,7 @@ class ModelEnsemble:
             )
         self.models = tuple(models)
         self._weights, self._average = weights, average
+        self._inside, self._modes = 0, ExitStack()
         Ensemble(models, weights, average)  # refuses weights that cannot be, of a single model too
 
     @property
@@ -61,11 +64,19 @@ class ModelEnsemble:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Within the block all are in evaluation mode, afterwards each part in its own again."""
-        with ExitStack() as modes:
-            for model in self.models:
-                modes.enter_context(evaluation_mode(model))
+        """Within the block all are in evaluation mode; once no thread is in it, each part is in its own again."""
+        with _ONE_AT_A_TIME:
+            if not self._inside:
+                for model in self.models:
+                    self._modes.enter_context(evaluation_mode(model))
+            self._inside += 1
+        try:
             yield
+        finally:
+            with _ONE_AT_A_TIME:
+                self._inside -= 1
+                if not self._inside:
+                    self._modes.close()
 
     def decoder(self, *, look: bool) -> StepDecoder:
         """Return what is searched; with ``look`` its steps tell where it looks."""

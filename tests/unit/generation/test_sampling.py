@@ -50,7 +50,7 @@ def test_filters_by_hand() -> None:
 
 
 def test_a_threshold_that_is_hit_exactly_is_reached() -> None:
-    """Probabilities of whole twentieths: the first k words have the mass, and the k-th has its share, but for rounding."""
+    """Probabilities are whole twentieths: the first k words have the mass, and the k-th its share, but for rounding."""
     for twentieths in itertools.combinations_with_replacement(range(1, 20), 4):
         if sum(twentieths) != 20:
             continue
