@@ -126,6 +126,7 @@ class _Run:
         self.compiled = Compiled(self.objective, self._notice) if self.options.compile else None
         self.ema = MovingAverage(self.objective, self.options.ema) if self.options.ema else None
         self.state = State()
+        self.given = 0  # target tokens of this epoch, learned from or lost to an overflow of float16
         self.validation_seconds = 0.0  # of the longest so far: so much is left of `minutes` for the last one
         self.began = time.monotonic()
 
@@ -158,7 +159,7 @@ class _Run:
         s = self.state
         self._keep_up()
         while not (reason := self._limit()):
-            batch, tokens = s.batch, s.tokens
+            batch, self.given = s.batch, 0
             source = iter(self.batches.epoch(s.epoch, skip=s.batch))
             while not reason and self._update(list(islice(source, self.options.accumulate))):
                 self.signals.obey(self.ranks)
@@ -166,7 +167,7 @@ class _Run:
                 reason = self._limit()
             if reason:
                 break
-            if batch == 0 and s.tokens == tokens:
+            if batch == 0 and not self.given:
                 raise TrainingError(
                     f"epoch {s.epoch + 1} has no target token to learn from; look at the data and filters"
                 )
@@ -186,6 +187,7 @@ class _Run:
                     raise
                 raise keep_failure(self.checkpoints.folder.parent, self.objective, group, error) from None
         s.batch += done.batches
+        self.given += done.tokens
         if done.applied:
             s.update += 1
             s.tokens += done.tokens

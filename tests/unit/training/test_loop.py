@@ -16,7 +16,7 @@ import torch
 
 from regard import storage
 from regard.errors import FolderError, InterruptedRun, RecipeError, TrainingError
-from regard.training import Better, Checkpoints, TrainingOptions, held_out_loss, tensor_bytes, train
+from regard.training import Better, Checkpoints, TrainingOptions, held_out_loss, step, tensor_bytes, train
 from regard.training.failure import read_failure
 from regard.training.freeze import freeze
 from regard.training.observers import JsonLog
@@ -174,6 +174,24 @@ def test_resuming_in_low_precision(make_run, precision):
     run(Stopper(3), chosen=chosen)
     run(chosen=chosen)
     assert run.files() == whole.files()
+
+
+def test_updates_that_overflowed_count_nowhere(make_run, monkeypatch):
+    """The scale begins so high that a whole epoch is lost: batches, but no number of an update, no rate and no scale."""
+    monkeypatch.setattr(step, "_FIRST_SCALE", 2.0**16)
+    chosen = options(precision="fp16")
+    whole, run = make_run("whole"), make_run("broken")
+    whole(chosen=chosen)
+    updates = whole.named("update")
+    assert {facts["epoch"] for facts in updates} == {1}, "or less overflowed"
+    assert [facts["update"] for facts in updates] == list(range(1, len(updates) + 1))
+    assert [facts["rate"] for facts in updates] == [chosen.rates()(facts["update"]) for facts in updates]
+    run(Stopper(1), chosen=chosen)
+    state = json.loads(Checkpoints(run.folder / "checkpoints").newest().read("state.json"))["state"]
+    assert state["update"] == 1 and state["batch"] > 2 and state["scale"] < 2.0**16
+    run(chosen=chosen)
+    assert_same(run, whole)
+    assert run.given == whole.given
 
 
 @pytest.mark.parametrize("event", ["update", "validation", "saved"])

@@ -249,6 +249,16 @@ def test_fp16_overflow_is_skipped_and_counts_nowhere(make_objective, make_pairs)
     assert (updater.scale, updater.clean) == (2.0**11, 0)
 
 
+def test_what_is_clipped_has_no_scale_any_more(make_objective, make_pairs):
+    means = []
+    for precision in ("fp32", "fp16"):
+        updater = Updater(make_objective(dropout=0.0), options(precision=precision, clip_norm=0.3))
+        assert updater([make_pairs([3, 7, 5])], number=1, rate=0.01).gradient_norm > 0.3, "or nothing was clipped"
+        means.append(torch.cat([m.flatten() for name, m in updater.memory().items() if name.endswith("exp_avg")]))
+    exact, half = means
+    assert (half - exact).norm() < 2**-7 * exact.norm()
+
+
 def test_fp16_gives_up_when_no_scale_helps(make_objective, make_pairs):
     objective = make_objective(dropout=0.0)
     objective.model.norm = nn.Sequential(objective.model.norm, Poison(gradient=math.nan))
