@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event, Thread, current_thread
@@ -83,6 +85,29 @@ def test_two_threads_may_share_one(translator: Translator) -> None:
     other.join()
     assert [ours, theirs] == expected
     assert model.training
+
+
+REQUESTS = """
+import os, random, sys
+from pathlib import Path
+import regard
+translator, draw = regard.load(sys.argv[1]), random.Random(3)
+def ask(count):
+    for _ in range(count):
+        translator(["".join(draw.choices("0123456789", k=draw.randint(1, 28)))])
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+warm, count = map(int, sys.argv[2:])
+print(-ask(warm) + ask(count))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells what is resident there")
+def test_requests_of_any_length_leave_no_memory_behind(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", REQUESTS, str(write_bundle(tmp_path / "m")), "1000", "10000"]
+    grown = int(subprocess.run(program, capture_output=True, check=True, text=True).stdout)
+    assert grown < 1 << 20, f"{grown:,} bytes more after 10,000 requests"
 
 
 def test_a_part_kept_in_evaluation_mode_stays_in_it(translator: Translator) -> None:

@@ -22,6 +22,9 @@ from regard.generation.phrases import ForcedPhrases
 from regard.generation.sampling import sample
 from regard.protocols import StepDecoder
 
+_SHORTEST = 8
+"""Source tokens: as many as a sentence counts at least where memory is shared out."""
+
 
 def generate(
     decoder: StepDecoder,
@@ -80,12 +83,13 @@ def generate_all(
         phrases: as in ``generate``.
         numbers: by which controls, phrases and seeds know each source; its place among them if not given.
         batch_tokens: source tokens decoded at once, padding and the beam's copies included; at least one sentence.
+            Short sentences count as if they had more, for each has the scores of a whole vocabulary at a time.
         device: where the decoder is.
     """
     options = options or SearchOptions()
     results: list[list[Hypothesis]] = [[] for _ in sources]
     copies = options.sampling.samples if options.sampling else options.beam
-    for batch in by_length([len(source) for source in sources], batch_tokens // copies):
+    for batch in by_length([max(len(source), _SHORTEST) for source in sources], batch_tokens // copies):
         found = generate(
             decoder,
             *padded([sources[index] for index in batch], device),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import random
 import sys
 import tempfile
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import run
 from regard.data import read_lines
 from regard.runs.recipes.toml import write_toml
+from regard.storage import reseal
 from unit.data.nasty import NASTY
 from unit.runs.toys import write_bundle, write_corpus
 
@@ -162,6 +165,48 @@ WORDS = st.sampled_from(WORDS_OF_COMMANDS.split()) | st.text(
 def test_whatever_words(place: Path, verb: str, words: list[str]) -> None:
     code, printed, _ = call([verb, *words] if verb else words[:1], b"12\n")
     assert code == 0 or not printed
+
+
+class Canary:
+    """Sings when it is unpickled: there is a file afterwards."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("sung"),)
+
+
+DOORS = {
+    "model/model.safetensors": ["translate", "model"],
+    "model/config.json": ["translate", "model"],
+    "model/joint.vocabulary.json": ["translate", "model"],
+    "x.safetensors": ["train", "--replay", "x.safetensors"],
+    "x.toml": ["train", "x.toml"],
+    "train.src": ["train", "-s", "train.src", "-t", "train.tgt", "--dump"],
+    "own.model": ["train", "own.toml", "--dry-run"],
+    "own.json": ["train", "own.toml", "--dry-run"],
+    **{f"signals.{kind}": ["train", "own.toml"] for kind in ("npz", "npy", "csv", "ts")},
+}
+
+
+@pytest.mark.parametrize("made", ["pickle", "torch.save"])
+@pytest.mark.parametrize("door", DOORS)
+def test_nothing_that_is_read_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str, made: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_corpus(tmp_path)
+    write_bundle(tmp_path / "model")
+    text = f'[data]\nsource = "train.src"\ntarget = "train.tgt"\n[tokenizer]\nsource_model = "{door}"\n'
+    signals = f'[data]\nkind = "signals"\ntrain = "{door}"\n'
+    Path("own.toml").write_text(signals if door.startswith("signals") else text)
+    if made == "pickle":
+        Path(door).write_bytes(pickle.dumps(Canary()))
+    else:
+        torch.save(Canary(), door)
+    if door.startswith("model/"):
+        reseal(Path("model"))
+    code, printed, said = call(DOORS[door])
+    assert code and not printed and Path(door).name.removeprefix("joint.") in said
+    assert not Path("sung").exists()
+    pickle.loads(pickle.dumps(Canary()))
+    assert Path("sung").exists(), "the canary was not able to sing"
 
 
 def test_a_line_of_a_megabyte(place: Path) -> None:

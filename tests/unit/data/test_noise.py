@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 from pathlib import Path
 
@@ -82,6 +83,20 @@ def test_batches_can_be_sent_to_processes_that_are_spawned(corpus: EncodedCorpus
     for one, other in zip(source.epoch(1), sent.epoch(1), strict=True):
         assert one.example_ids == other.example_ids
         assert one.source.equal(other.source)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_workers_that_are_spawned_make_the_same(corpus: EncodedCorpus) -> None:
+    before = multiprocessing.get_start_method()
+    multiprocessing.set_start_method("spawn", force=True)
+    try:
+        made = [*TokenBatches(corpus, max_tokens=409, noise=CUT_ANEW, workers=1).epoch(1)]
+    finally:
+        multiprocessing.set_start_method(before, force=True)
+    for one, other in zip(TokenBatches(corpus, max_tokens=409, noise=CUT_ANEW).epoch(1), made, strict=True):
+        assert one.example_ids == other.example_ids
+        assert one.source.equal(other.source) and one.target_in.equal(other.target_in)
 
 
 def test_words_are_dropped_at_their_rate_where_they_may(corpus: EncodedCorpus) -> None:

@@ -264,6 +264,14 @@ def test_low_precision_logits_are_scored_in_float32() -> None:
     assert hypothesis.token_log_probs[0] == float(first[[*hypothesis.ids, EOS][0]])
 
 
+@pytest.mark.parametrize("beam", [1, 5])
+def test_many_short_sentences_take_no_more_memory_than_a_few_long_ones(beam: int) -> None:
+    """What a step holds is its rows times the vocabulary, however few tokens their sources have."""
+    decoder, options = TableDecoder(), SearchOptions(beam=beam, max_length=2)
+    generate_all(decoder, [(5, EOS)] * 2003, options, batch_tokens=1024)
+    assert max(decoder.steps) <= 1024 / 8
+
+
 def test_finished_sentences_leave_the_batch() -> None:
     decoder = TableDecoder(vocab=23, end_bias=1.0)
     beam_search(decoder, *padded(random_sources(31)), SearchOptions(beam=3, max_length=40, max_length_margin=40))

@@ -18,7 +18,7 @@ class TestTables:
         return read_signals(tmp_path / "a.csv", **options)
 
     def test_header_label_and_groups(self, tmp_path: Path) -> None:
-        text = "site,t0,t1,t2,label\nnorth,1,2,3,up\nsouth,4,5,,down\n"
+        text = "\ufeffsite,t0,t1,t2,label\nnorth,1,2,3,up\nsouth,4,5,,down\n"
         found = self.read(tmp_path, text, layout=Layout(groups=("site",)))
         assert found.labels == ["up", "down"]
         assert found.groups == {"site": ["north", "south"]}

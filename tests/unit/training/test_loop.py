@@ -177,7 +177,7 @@ def test_resuming_in_low_precision(make_run, precision):
 
 
 def test_updates_that_overflowed_count_nowhere(make_run, monkeypatch):
-    """The scale begins so high that a whole epoch is lost: batches, but no number of an update, no rate and no scale."""
+    """The scale begins so high that a whole epoch is lost: its batches, but no number of an update and no rate."""
     monkeypatch.setattr(step, "_FIRST_SCALE", 2.0**16)
     chosen = options(precision="fp16")
     whole, run = make_run("whole"), make_run("broken")
@@ -436,6 +436,7 @@ def test_modes_are_as_they_were_after_validation(make_run):
     ("change", "told"),
     [
         ({"learning_rate": 0.02}, "training.learning_rate was 0.01 and is 0.02"),
+        ({"max_tokens": 53}, "training.max_tokens was 4096 and is 53"),
         ({"seed": 6, "accumulate": 1}, "training.accumulate was 2 and is 1; training.seed was 5 and is 6"),
     ],
 )
@@ -498,10 +499,12 @@ def test_validation_does_not_depend_on_its_batches(make_objective, make_pairs):
     objective = make_objective()
     batch = make_pairs([1 + 5 * row % 11 for row in range(64)])
     results = []
-    for size in (1, 7, 64):
+    shuffled, in_order = torch.randperm(64, generator=torch.Generator().manual_seed(3)), torch.arange(64)
+    by_length = (batch.target_out != 0).sum(1).argsort()
+    for size, order in ((1, in_order), (7, in_order), (64, in_order), (7, shuffled), (7, by_length)):
         parts = []
         for start in range(0, 64, size):
-            rows = slice(start, start + size)
+            rows = order[start : start + size]
             part = make_pairs([1])
             part.source, part.target_in, part.target_out = (
                 batch.source[rows],
