@@ -196,16 +196,17 @@ def test_nothing_that_is_read_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     text = f'[data]\nsource = "train.src"\ntarget = "train.tgt"\n[tokenizer]\nsource_model = "{door}"\n'
     signals = f'[data]\nkind = "signals"\ntrain = "{door}"\n'
     Path("own.toml").write_text(signals if door.startswith("signals") else text)
+    cage = [Canary(), bytes(100_003)]  # as large as a model may be
     if made == "pickle":
-        Path(door).write_bytes(pickle.dumps(Canary()))
+        Path(door).write_bytes(pickle.dumps(cage))
     else:
-        torch.save(Canary(), door)
+        torch.save(cage, door)
     if door.startswith("model/"):
         reseal(Path("model"))
     code, printed, said = call(DOORS[door])
     assert code and not printed and Path(door).name.removeprefix("joint.") in said
     assert not Path("sung").exists()
-    pickle.loads(pickle.dumps(Canary()))
+    pickle.loads(pickle.dumps(cage))
     assert Path("sung").exists(), "the canary was not able to sing"
 
 
