@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from threading import Lock
+from threading import RLock
 from typing import Any, Literal
 
 import torch
@@ -20,7 +20,7 @@ from regard.translation.looking import Looking
 from regard.translation.source import Source
 
 BATCH_TOKENS = 8192  # source tokens decoded together, the beam's copies included: about 64 sentences at beam 4
-_ONE_AT_A_TIME = Lock()  # of the module, for one of an object would keep it from being pickled
+_ONE_AT_A_TIME = RLock()  # of the module, for one of an object would keep it from being pickled
 _BATCH_LOGITS = 1 << 25  # numbers in the logits of what is scored together: 128 MiB in float32
 
 

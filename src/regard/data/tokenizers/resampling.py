@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
 from random import Random
 
 _UNKNOWN = 10.0
@@ -80,15 +80,45 @@ class MergeDropout:
             share: the probability; 0 is BPE, 1 leaves single characters.
             draw: where the randomness comes from.
         """
-        pieces: list[str] = []
-        for word in re.split("(?=▁)", text):
-            parts = list(word)
-            while True:
-                pairs = ((self.scores.get(a + b), -i) for i, (a, b) in enumerate(pairwise(parts)))
-                kept = [(score, place) for score, place in pairs if score is not None and draw.random() >= share]
-                if not kept:
-                    break
-                at = -max(kept)[1]
-                parts[at : at + 2] = [parts[at] + parts[at + 1]]
-            pieces += parts
-        return pieces
+        return [piece for word in re.split("(?=▁)", text) for piece in self._cut(word, share, draw)]
+
+    def _cut(self, word: str, share: float, draw: Random) -> Iterator[str]:
+        """Yield the pieces of a word, however long: some scripts part no words.
+
+        Merges wait in their order, and a step draws for them in turn until one is not left out: it is the one that a
+        draw for each of them would have found the best of those kept.
+        """
+        ends = [*range(1, len(word) + 1)]  # of the part that begins at each place; 0 where none begins any more
+        before = [*range(-1, len(word) - 1)]  # where the part before it begins
+        merges: list[tuple[float, int, int, int]] = []
+
+        def offer(start: int) -> None:
+            if start >= 0 and (middle := ends[start]) < len(word):
+                score = self.scores.get(word[start : ends[middle]])
+                if score is not None:
+                    heappush(merges, (-score, start, middle, ends[middle]))
+
+        for start in range(len(word)):
+            offer(start)
+        is_merged = True
+        while is_merged:
+            is_merged, left_out = False, []
+            while merges and not is_merged:
+                merge = _, start, middle, end = heappop(merges)
+                if (ends[start], ends[middle]) != (middle, end):  # one of the two has become part of another
+                    continue
+                if draw.random() < share:
+                    left_out.append(merge)
+                    continue
+                is_merged = True
+                ends[start], ends[middle] = end, 0
+                if end < len(word):
+                    before[end] = start
+                offer(start)
+                offer(before[start])
+            for merge in left_out:
+                heappush(merges, merge)
+        start = 0
+        while start < len(word):
+            yield word[start : ends[start]]
+            start = ends[start]

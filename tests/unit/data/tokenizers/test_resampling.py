@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -37,6 +38,40 @@ def test_merges_are_left_out_as_often_as_asked() -> None:
     assert MERGES("ab▁abc", 1.0, draw) == ["a", "b", "▁", "a", "b", "c"]
     found = Counter(tuple(MERGES("ab", 0.3, draw)) for _ in range(10_000))
     assert found["a", "b"] == pytest.approx(3000, abs=4 * math.sqrt(10_000 * 0.3 * 0.7))  # 4 sigma
+
+
+def slowly(word: str, share: float, draw: random.Random) -> tuple[str, ...]:
+    """The algorithm as it is written down: a draw for each possible merge at each step."""
+    parts = list(word)
+    while True:
+        pairs = [(MERGES.scores.get(a + b), -i) for i, (a, b) in enumerate(pairwise(parts))]
+        kept = [(score, place) for score, place in pairs if score is not None and draw.random() >= share]
+        if not kept:
+            return tuple(parts)
+        at = -max(kept)[1]
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
+def test_merges_are_those_of_the_algorithm(share: float) -> None:
+    draws, draw = 10_000, random.Random(11)
+    ours, theirs = (Counter(tuple(cut("abcab", share, draw)) for _ in range(draws)) for cut in (MERGES, slowly))
+    assert ours.keys() == theirs.keys()
+    for way, count in theirs.items():
+        assert ours[way] == pytest.approx(count, abs=4 * math.sqrt(2 * count))  # 4 sigma of a difference
+
+
+def test_a_word_without_end_is_cut_in_its_length() -> None:
+    class Counted(random.Random):
+        drawn = 0
+
+        def random(self) -> float:
+            self.drawn += 1
+            return super().random()
+
+    draw, word = Counted(13), "abc" * 997
+    assert "".join(MERGES(word, 0.1, draw)) == word
+    assert draw.drawn < 2 * len(word)
 
 
 def test_characters_without_a_piece_stand_alone() -> None:
