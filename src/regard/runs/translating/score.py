@@ -144,7 +144,8 @@ def score(
             put(written)
     if count:
         mean = total / count
-        say(f"{plural(count, 'token')}: log-probability {mean:.4f} each, perplexity {math.exp(-mean):.2f}")
+        perplexity = math.exp(-mean) if mean > -700 else math.inf
+        say(f"{plural(count, 'token')}: log-probability {mean:.4f} each, perplexity {perplexity:.2f}")
 
 
 def _translations(line: str, where: str, tag: str) -> Iterator[Pair]:

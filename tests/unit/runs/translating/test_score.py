@@ -8,11 +8,14 @@ from typing import Literal
 
 import pytest
 
+import regard.runs.translating.score as scoring
 from regard.errors import DataError, InputError
+from regard.protocols import EOS
 from regard.runs.translating.filter import FilterOptions
 from regard.runs.translating.overrides import SearchOverrides
 from regard.runs.translating.score import Outputs, score
 from regard.runs.translating.translate import translate
+from regard.translator import load_ensemble
 from unit.runs.toys import write_bundle
 
 LINES = ["12", "", "345 6", "0a1b", "7777"]
@@ -98,6 +101,17 @@ def test_what_cannot_be_scored_is_told_with_its_place(
             score([model], outputs, output=tmp_path / "out", device="cpu")
     with pytest.raises(InputError, match=r"^the vocabulary has no tag 'de'"):
         score([model], Outputs(tmp_path / "s", tmp_path / "s"), tag="de", device="cpu")
+
+
+def test_a_model_that_is_sure_of_something_else(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A perplexity of e^5000 is no number."""
+    translator = load_ensemble([model])
+    translator.model.output.bias.data[EOS] = 5e3
+    monkeypatch.setattr(scoring, "load_ensemble", lambda *_, **__: translator)
+    (tmp_path / "s").write_text("12\n")
+    said: list[str] = []
+    score([model], Outputs(tmp_path / "s", tmp_path / "s"), output=tmp_path / "o", device="cpu", say=said.append)
+    assert any(sentence.endswith("each, perplexity inf") for sentence in said)
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
