@@ -101,10 +101,21 @@ def test_a_full_disk_is_told(place: Path, where: str) -> None:
 
 def test_the_locale_changes_nothing(place: Path) -> None:
     text = "السلام 👍🏽 12\n"
-    plain = regard("translate", "model", "--jsonl", stdin=text.encode())
+    for name in ("train.src", "train.tgt"):
+        Path(name).write_text("".join(f"{number} {text}" for number in range(29)), encoding="utf-8")
     bare = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
-    assert regard("translate", "model", "--jsonl", stdin=text.encode(), env=bare).stdout == plain.stdout
-    assert text.strip() in plain.stdout.decode()
+    told = []
+    for name, environment in (("plain", {**os.environ}), ("bare", bare)):
+        pairs = ["-s", "train.src", "-t", "train.tgt"]
+        trained = regard("train", "recipe.toml", *pairs, "--out", name, "-q", env=environment)
+        assert trained.returncode == 0, trained.stderr
+        files = {path.name: path.read_bytes() for path in Path(name, "model").iterdir() if path.name != "README.md"}
+        translated = regard("translate", name, "--jsonl", stdin=text.encode(), env=environment)
+        scored = regard("score", name, *pairs, env=environment)
+        told.append((files, translated.stdout, scored.stdout))
+    assert told[0] == told[1]
+    assert text.strip() in told[0][1].decode()
+    assert "م" in told[1][0]["target.vocabulary.json"].decode()
 
 
 def test_an_answer_comes_while_the_input_waits(place: Path) -> None:
