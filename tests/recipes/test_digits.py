@@ -31,14 +31,13 @@ decoder_final_norm = true
 dropout = 0.0
 
 [training]
-updates = 1800
 max_tokens = 1024
 learning_rate = 3e-3
 schedule = "cosine"
 warmup = 200
 label_smoothing = 0.0
-validate_every = 1800
-save_every = 1800
+validate_every = 9999
+save_every = 9999
 average = "none"
 
 [generation]
@@ -58,15 +57,15 @@ def strings(draw: random.Random, count: int) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [2, 3, 5, 7, 11])
-@pytest.mark.parametrize("task", ["copy", "reverse"])
-def test_unseen_digit_strings_come_out_right(task: str, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("task", "updates"), [("copy", 1000), ("reverse", 1800)])
+def test_unseen_digit_strings_come_out_right(task: str, updates: int, seed: int, tmp_path: Path) -> None:
     known = strings(random.Random(seed), 11_000)
     wanted = known if task == "copy" else [text[::-1] for text in known]
     for name, part in {"valid": slice(0, 500), "train": slice(1000, None)}.items():
         (tmp_path / f"{name}.src").write_text("\n".join(known[part]) + "\n")
         (tmp_path / f"{name}.tgt").write_text("\n".join(wanted[part]) + "\n")
     (tmp_path / "recipe.toml").write_text(RECIPE)
-    translator = train(tmp_path / "recipe.toml", out=tmp_path / "run", seed=seed, quiet=True)
+    translator = train(tmp_path / "recipe.toml", out=tmp_path / "run", updates=updates, seed=seed, quiet=True)
     unseen = slice(500, 1000)
     right = sum(a == b for a, b in zip(translator(known[unseen]), wanted[unseen], strict=True))
     assert right >= 0.99 * 500, f"{right} of 500"
