@@ -24,7 +24,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from regard.data import TextTokenizer, load_tokenizer
-from regard.errors import DamagedError, FolderError, RecipeError
+from regard.errors import DamagedError, DataError, FolderError, RecipeError
 from regard.folders import CONFIG, model_folder
 from regard.models import Transformer, TransformerSpec, build, spec_from_dict, spec_to_dict
 from regard.protocols import Tokenizer
@@ -185,7 +185,10 @@ def read_tokenizers(sealed: Sealed, config: Mapping[str, Mapping[str, str]]) -> 
         prefix = f"{config[side]['files']}."
         if prefix not in made:
             files = {name.removeprefix(prefix): sealed.read(name) for name in sealed.names if name.startswith(prefix)}
-            made[prefix] = load_tokenizer(config[side], files)
+            try:
+                made[prefix] = load_tokenizer(config[side], files)
+            except (DamagedError, DataError) as error:
+                raise DamagedError(f"{sealed.folder}: the {side} tokenizer cannot be used: {error}") from None
     return made[f"{config['source']['files']}."], made[f"{config['target']['files']}."]
 
 

@@ -82,9 +82,15 @@ def cut_weights(folder: Path) -> None:
     reseal(folder)
 
 
+def spoil_vocabulary(folder: Path) -> None:
+    (folder / "joint.vocabulary.json").write_text("{")
+    reseal(folder)
+
+
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
+        (spoil_vocabulary, r"/m: the source tokenizer cannot be used: .*not a JSON object"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "model.safetensors is damaged"),
         (lambda folder: (folder / "config.json").unlink(), "holds no config.json"),
         (lambda folder: (folder / "joint.vocabulary.json").unlink(), "joint.vocabulary.json is missing"),
