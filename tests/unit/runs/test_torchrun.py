@@ -106,4 +106,5 @@ def test_a_mistake_is_told_and_ends_all(place: Path) -> None:
     done = launched("train", "recipe.toml", "--out", "out")
     _, told = done.communicate(timeout=PATIENCE)
     assert done.returncode == 1
-    assert "has 211 lines but" in told and 'Traceback (most recent call last):\n  File "<' not in told
+    assert "has 211 lines but" in told
+    assert "src/regard/" not in told  # the launcher tells its own traceback, in which nothing of ours stands
