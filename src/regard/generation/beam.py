@@ -109,10 +109,16 @@ class BeamSearch:
         )
 
         ended = chosen.ids[:, -1] == EOS
+        if ended.any():
+            races.add(chosen.at(ended), finished=True)
         at_limit = np.equal(races.most[prefixes.race], prefixes.num_words)
-        stuck = ~np.isin(prefixes.race, chosen.race)
-        races.add(chosen.at(ended), finished=True)
-        races.add(prefixes.at(stuck | at_limit & ~np.isin(np.arange(len(prefixes)), rows[ended])), finished=False)
+        goes_on = np.zeros(len(races.most), dtype=bool)
+        goes_on[chosen.race] = True
+        ends = np.zeros(len(prefixes), dtype=bool)
+        ends[rows[ended]] = True
+        cut = ~goes_on[prefixes.race] | at_limit & ~ends
+        if cut.any():
+            races.add(prefixes.at(cut), finished=False)
 
         stays = ~ended & ~at_limit[rows]
         stays &= races.open(chosen.at(stays))[chosen.race]

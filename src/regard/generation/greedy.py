@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import RegardError
@@ -16,6 +16,9 @@ from regard.generation.hypothesis import NAN_LOGITS, Hypothesis
 from regard.generation.lengths import source_words
 from regard.generation.options import SearchOptions
 from regard.protocols import BOS, EOS, PAD, StepDecoder
+
+_WORTHWHILE = 1 << 16
+"""Numbers from which on several short steps beat one long one."""
 
 
 @torch.inference_mode()
@@ -41,14 +44,15 @@ def greedy_search(
         return []
     state = decoder.start(source, source_lengths)
     tokens = source.new_full((len(most),), BOS)
+    never = torch.tensor([PAD, BOS], device=source.device)
     while True:
         step = decoder.step(tokens, state)
         log_probs_NV = step.logits.float().log_softmax(dim=-1)
-        log_probs_NV[:, PAD] = log_probs_NV[:, BOS] = -math.inf
+        log_probs_NV.index_fill_(1, never, -math.inf)
         if too_short := [row for row, sentence in enumerate(running) if len(ids[sentence]) < fewest[sentence]]:
-            log_probs_NV[too_short, EOS] = -math.inf
+            log_probs_NV[too_short if len(too_short) < len(running) else slice(None), EOS] = -math.inf
 
-        best, tokens = log_probs_NV.max(dim=-1)
+        best, tokens = largest(log_probs_NV)
         stay = []
         for row, (log_prob, token) in enumerate(zip(best.tolist(), tokens.tolist(), strict=True)):
             if math.isnan(log_prob):
@@ -74,3 +78,19 @@ def greedy_search(
         Hypothesis(tuple(words), tuple(parts), score(math.fsum(parts), len(parts)), ended)
         for words, parts, ended in zip(ids, token_log_probs, finished, strict=True)
     ]
+
+
+def largest(x_NV: Float[Tensor, "N V"], block: int = 128) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
+    """Return the largest number of each row and the first place where it stands, as ``x_NV.max(dim=-1)`` does.
+
+    To find the place takes twenty times as long as to find the number, so it is looked for in one block alone.
+    """
+    size = x_NV.size(1)
+    if size < block or x_NV.numel() < _WORTHWHILE:
+        best, place = x_NV.max(dim=-1)
+        return best, place
+    blocks = x_NV[:, : size // block * block].view(-1, size // block, block).amax(dim=-1)
+    last = x_NV[:, -block:].amax(dim=-1, keepdim=True)  # overlaps the one before it where V is no multiple
+    start = (torch.cat([blocks, last], dim=1).argmax(dim=-1) * block).clamp(max=size - block)
+    best, place = x_NV.gather(1, start[:, None] + torch.arange(block, device=x_NV.device)).max(dim=-1)
+    return best, start + place

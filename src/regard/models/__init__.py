@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from regard.models.builder import build, build_classifier, tie
     from regard.models.classifier import SequenceClassifier
     from regard.models.seq2seq import DecoderState, Transformer
+    from regard.models.stepping import stepper
 
 _HOME = {
     "Ablated": "ablations",
@@ -39,6 +40,7 @@ _HOME = {
     "ablation_names": "ablations",
     "build": "builder",
     "build_classifier": "builder",
+    "stepper": "stepping",
     "tie": "builder",
 }
 
@@ -64,6 +66,7 @@ __all__ = [
     "preset",
     "spec_from_dict",
     "spec_to_dict",
+    "stepper",
     "tie",
 ]
 

@@ -167,11 +167,13 @@ class Transformer(nn.Module):
         return self.decode(target, self.encode(source, source_lengths), source_lengths)
 
     def lay_out_for_steps(self) -> Transformer:
-        """Store the matrix to the vocabulary column by column and return the model, every value as it was.
+        """Store column by column the matrices of a step that widen what they read; return the model, equal in value.
 
-        A product with few rows, which is what a step of a search is, then reads the matrix as it lies in memory.
+        A product with one row, which is what a step of a search often is, then reads them as they lie in memory.
         """
-        self.output.weight.data = self.output.weight.data.T.contiguous().T
+        for part in (self.output, *self.decoder.modules()):
+            if isinstance(part, nn.Linear) and part.out_features > part.in_features:
+                part.weight.data = part.weight.data.T.contiguous().T
         return self
 
     def start(self, source: Int[Tensor, "N S"], source_lengths: Int[Tensor, " N"] | None = None) -> DecoderState:

@@ -34,7 +34,7 @@ def attend_plain(
     mask: Bool[Tensor, "#B #H #T S"] | None = None,
     *,
     scale: float | None = None,
-    bias: Float[Tensor, "#B H T S"] | None = None,
+    bias: Float[Tensor, "#B #H #T S"] | None = None,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T S"]]:
     """Return ``softmax(q kᵀ · scale + bias) v`` and the weights (equation 1).
@@ -59,7 +59,7 @@ def scores_of(
     k_BHSK: Float[Tensor, "B H S K"],
     *,
     scale: float | None = None,
-    bias: Float[Tensor, "#B H T S"] | None = None,
+    bias: Float[Tensor, "#B #H #T S"] | None = None,
 ) -> Float[Tensor, "B H T S"]:
     """Return ``q kᵀ · scale + bias``: how well each key answers each query, before the mask."""
     scale = 1 / math.sqrt(q_BHTK.size(-1)) if scale is None else scale
@@ -86,7 +86,7 @@ def attend(
     *,
     causal: bool = False,
     scale: float | None = None,
-    bias: Float[Tensor, "#B H T S"] | None = None,
+    bias: Float[Tensor, "#B #H #T S"] | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T K"]:
     """Return what :func:`attend_plain` returns first, in memory that grows linearly with length.

@@ -89,8 +89,7 @@ class KeyValueCache:
     def __init__(self, capacity: int = 8) -> None:
         self.length: Offset = 0
         self._capacity = capacity
-        self._keys: Tensor | None = None  # [B, H, C, K]
-        self._values: Tensor | None = None
+        self._store: Tensor | None = None  # [2, B, H, C, K]: keys, values
 
     def append(
         self, keys: Float[Tensor, "B H L K"], values: Float[Tensor, "B H L K"]
@@ -101,53 +100,51 @@ class KeyValueCache:
         """
         num_new = keys.size(2)
         longest = int(self.length.max()) if isinstance(self.length, Tensor) else self.length
-        self._keys = self._room(self._keys, keys, longest, num_new)
-        self._values = self._room(self._values, values, longest, num_new)
+        self._store = store = self._room(keys, longest, num_new)
+        all_keys, all_values = (part.narrow(2, 0, longest + num_new) for part in (store[0], store[1]))
         if isinstance(self.length, Tensor):
             columns = self.length[:, None] + torch.arange(num_new, device=keys.device)  # [B, L]
             index = columns[:, None, :, None].expand_as(keys)
-            self._keys.scatter_(2, index, keys)
-            self._values.scatter_(2, index, values)
+            all_keys.scatter_(2, index, keys)
+            all_values.scatter_(2, index, values)
         else:
-            self._keys[:, :, longest : longest + num_new] = keys
-            self._values[:, :, longest : longest + num_new] = values
+            all_keys.narrow(2, longest, num_new).copy_(keys)
+            all_values.narrow(2, longest, num_new).copy_(values)
         self.length = self.length + num_new
-        return self._keys[:, :, : longest + num_new], self._values[:, :, : longest + num_new]
+        return all_keys, all_values
 
-    def _room(self, store: Tensor | None, new: Tensor, used: int, num_new: int) -> Tensor:
-        """Return ``store``, or a larger copy of it, with room for ``num_new`` columns behind ``used``."""
-        if store is not None and new.shape[:2] != store.shape[:2]:
+    def _room(self, new: Tensor, used: int, num_new: int) -> Tensor:
+        """Return the store, or a larger copy of it, with room for ``num_new`` columns behind ``used``."""
+        store = self._store
+        if store is not None and new.shape[:2] != store.shape[1:3]:
             raise ShapeError(
-                f"the cache holds {plural(store.size(0), 'row')} of {plural(store.size(1), 'head')}, but got "
+                f"the cache holds {plural(store.size(1), 'row')} of {plural(store.size(2), 'head')}, but got "
                 f"{list(new.shape)}"
             )
         needed = used + num_new
-        if store is not None and needed <= store.size(2):
+        if store is not None and needed <= store.size(3):
             return store
-        capacity = max(self._capacity, needed, 0 if store is None else 2 * store.size(2))
+        capacity = max(self._capacity, needed, 0 if store is None else 2 * store.size(3))
         # Zeros, for a masked key still meets its value: 0 · NaN would be NaN.
-        larger = new.new_zeros(new.size(0), new.size(1), capacity, new.size(3))
+        larger = new.new_zeros(2, new.size(0), new.size(1), capacity, new.size(3))
         if store is not None:
-            larger[:, :, :used] = store[:, :, :used]
+            larger[:, :, :, :used] = store[:, :, :, :used]
         return larger
 
     def reorder(self, rows: Int[Tensor, " N"]) -> KeyValueCache:
         """Return a new owner whose row i is row ``rows[i]`` of this one; rows may repeat or be left out."""
         other = KeyValueCache(self._capacity)
         other.length = self.length.index_select(0, rows) if isinstance(self.length, Tensor) else self.length
-        if self._keys is not None and self._values is not None:
-            other._keys = self._keys.index_select(0, rows)
-            other._values = self._values.index_select(0, rows)
+        other._store = None if self._store is None else self._store.index_select(1, rows)
         return other
 
     def fork(self) -> KeyValueCache:
         """Return a copy that can go its own way."""
         other = KeyValueCache(self._capacity)
         other.length = self.length
-        other._keys = None if self._keys is None else self._keys.clone()
-        other._values = None if self._values is None else self._values.clone()
+        other._store = None if self._store is None else self._store.clone()
         return other
 
     def nbytes(self) -> int:
         """Return the memory held, in bytes."""
-        return sum(store.nbytes for store in (self._keys, self._values) if store is not None)
+        return 0 if self._store is None else self._store.nbytes

@@ -366,6 +366,9 @@ class TestStateIsOwned:
 def test_a_model_laid_out_for_steps_is_the_same_model() -> None:
     model, laid_out = model_of(tie="all"), model_of(tie="all").lay_out_for_steps()
     assert laid_out.output.weight.stride() == (1, 13)
+    assert laid_out.decoder.layers[0].self_attention.qkv.weight.stride() == (1, 36)
+    assert laid_out.decoder.layers[0].self_attention.out.weight.stride() == (12, 1)
+    assert laid_out.encoder.layers[0].self_attention.qkv.weight.stride() == (12, 1)
     assert laid_out.output.weight is laid_out.target_embedding.vectors.table.weight
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), laid_out.parameters(), strict=True))
     close(laid_out(SOURCE, TARGET), model(SOURCE, TARGET))

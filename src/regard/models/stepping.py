@@ -1,0 +1,190 @@
+"""The decoder's step as one straight run over its weights, for searches that nobody watches.
+
+``Transformer.step`` goes through some ninety modules, and torch looks each one up, asks it for hooks and calls it: with
+few rows that takes as long as the products. :func:`stepper` takes the same weights out of their modules, once per
+search, and is held equal to ``Transformer.step``, its oracle, by a test. A position encoding needs nothing here: its
+hooks are called as everywhere.
+
+Axes: N rows being decoded, M sources, W rows that read one source, H heads, S source, T target so far, D = d_model,
+K = D / H.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
+
+from regard.models.seq2seq import DecoderState, Transformer
+from regard.nn import (
+    Decoder,
+    DecoderLayer,
+    FeedForward,
+    GatedFeedForward,
+    KeysValues,
+    KeyValueCache,
+    MultiHeadAttention,
+    NoResidual,
+    Positions,
+    PostNorm,
+    PreNorm,
+    attend,
+)
+from regard.nn.dropout import Dropout
+from regard.protocols import Step, StepDecoder
+
+Map = Callable[[Tensor], Tensor]
+Join = Callable[[Tensor, Tensor], Tensor]
+Layer = Callable[[Tensor, KeysValues, Tensor | None, KeyValueCache], Tensor]
+
+_KNOWN = {
+    *(Decoder, DecoderLayer, MultiHeadAttention, FeedForward, GatedFeedForward, PostNorm, PreNorm, NoResidual),
+    *(Dropout, nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Identity, nn.ModuleList),
+}
+"""What a decoder is made of, besides positions; a subclass may do anything, so it is not known."""
+
+
+def stepper(model: Transformer) -> StepDecoder:
+    """Return a decoder that gives what ``model`` gives, and sooner if its parts are known and only compute.
+
+    It is for one search: a part that is exchanged, trained or watched afterwards goes unnoticed.
+    """
+    hooked = _global_forward_hooks or _global_forward_pre_hooks or type(model) is not Transformer
+    return model if hooked or not all(map(_only_computes, model.decoder.modules())) else _Bound(model)
+
+
+def _only_computes(part: nn.Module) -> bool:
+    """Tell whether to call ``part`` is to run a forward that is known, for evaluation, and nothing else."""
+    if type(part) not in _KNOWN and not isinstance(part, Positions):
+        return False
+    watched = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
+    listened = isinstance(part, MultiHeadAttention) and part._listeners
+    return not (part.training or watched or listened)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What the model's own state is, and what of the source it hides, worked out once instead of in every layer.
+
+    Attributes:
+        inner: the model's.
+        hidden: added to the scores, 0 for a token and -inf for padding; None without padding.
+    """
+
+    inner: DecoderState
+    hidden: Float[Tensor, "M 1 1 S"] | None
+
+    @classmethod
+    def of(cls, inner: DecoderState) -> _State:
+        keys = inner.memory[0].keys
+        visible, _ = inner.source_visible.resolve(1, keys.size(2), keys.device)
+        if visible is None:
+            return cls(inner, None)
+        return cls(inner, torch.zeros_like(visible, dtype=keys.dtype).masked_fill_(~visible, -math.inf))
+
+
+class _Bound:
+    """A model whose decoder layers are bound to their weights. A source needs a token at least: its end mark."""
+
+    def __init__(self, model: Transformer) -> None:
+        self._model = model
+        self._layers = [_layer(cast(DecoderLayer, layer)) for layer in model.decoder.layers]
+        self._final_norm = _norm(model.decoder.final_norm)
+
+    def start(self, source: Int[Tensor, "N S"], source_lengths: Int[Tensor, " N"] | None = None) -> _State:
+        return _State.of(self._model.start(source, source_lengths))
+
+    def step(self, tokens: Int[Tensor, " N"], state: _State) -> Step:
+        inner = state.inner
+        x_ND = self._model.target_embedding(tokens[:, None], inner.length)[:, 0]
+        for layer, memory, cache in zip(self._layers, inner.memory, inner.caches, strict=True):
+            x_ND = layer(x_ND, memory, state.hidden, cache)
+        return Step(self._model.output(self._final_norm(x_ND)), state)
+
+    def reorder(self, state: _State, rows: Int[Tensor, " N"]) -> _State:
+        inner = state.inner.reorder(rows)
+        same_sources = inner.source_visible is state.inner.source_visible
+        return replace(state, inner=inner) if same_sources else _State.of(inner)
+
+
+def _layer(layer: DecoderLayer) -> Layer:
+    look_back, look_up = _self_attention(layer.self_attention), _cross_attention(layer.cross_attention)
+    feed_forward = _feed_forward(layer.feed_forward)
+    enter_self, leave_self = _residual(layer.self_residual)
+    enter_cross, leave_cross = _residual(layer.cross_residual)
+    enter_feed_forward, leave_feed_forward = _residual(layer.feed_forward_residual)
+
+    def run(x_ND: Tensor, memory: KeysValues, hidden: Tensor | None, cache: KeyValueCache) -> Tensor:
+        x_ND = leave_self(x_ND, look_back(enter_self(x_ND), cache))
+        x_ND = leave_cross(x_ND, look_up(enter_cross(x_ND), memory, hidden))
+        return leave_feed_forward(x_ND, feed_forward(enter_feed_forward(x_ND)))
+
+    return run
+
+
+def _self_attention(attention: MultiHeadAttention) -> Callable[[Tensor, KeyValueCache], Tensor]:
+    num_heads, scale, positions = attention.num_heads, attention.scale, attention.positions
+    qkv, qkv_bias = attention.qkv.weight, attention.qkv.bias
+    out, out_bias = attention.out.weight, attention.out.bias
+
+    def run(x_ND: Tensor, cache: KeyValueCache) -> Tensor:
+        offset = cache.length
+        q, k, v = F.linear(x_ND, qkv, qkv_bias).view(x_ND.size(0), 3, num_heads, 1, -1).unbind(1)  # 3 × [N, H, 1, K]
+        q, k = positions.rotate(q, offset), positions.rotate(k, offset)
+        k, v = cache.append(k, v)  # [N, H, T, K]
+        seen = attend(q, k, v, scale=scale, bias=positions.bias(1, k.size(2), offset))  # [N, H, 1, K]
+        return F.linear(seen.reshape(x_ND.shape), out, out_bias)
+
+    return run
+
+
+def _cross_attention(attention: MultiHeadAttention) -> Callable[[Tensor, KeysValues, Tensor | None], Tensor]:
+    num_heads, scale = attention.num_heads, attention.scale
+    out, out_bias = attention.out.weight, attention.out.bias
+    width = out.size(0)
+    query = attention.qkv.weight[:width]
+    query_bias = None if attention.qkv.bias is None else attention.qkv.bias[:width]
+
+    def run(x_ND: Tensor, memory: KeysValues, hidden: Tensor | None) -> Tensor:
+        readers = memory.readers
+        queries = F.linear(x_ND, query, query_bias)[:, None]  # [N, 1, D]
+        grid = readers.group(queries) if readers else queries  # [M, W, D]
+        q = grid.view(grid.size(0), grid.size(1), num_heads, -1).transpose(1, 2)  # [M, H, W, K]
+        seen = attend(q, memory.keys, memory.values, scale=scale, bias=hidden).transpose(1, 2)  # [M, W, H, K]
+        merged = readers.ungroup(seen.reshape(grid.shape)) if readers else seen
+        return F.linear(merged.reshape(x_ND.shape), out, out_bias)
+
+    return run
+
+
+def _feed_forward(part: nn.Module) -> Map:
+    if type(part) is not FeedForward:
+        return lambda x_ND: cast(Tensor, part(x_ND[:, None]))[:, 0]
+    activation = part.activation
+    inner, inner_bias = part.inner.weight, part.inner.bias
+    outer, outer_bias = part.outer.weight, part.outer.bias
+    return lambda x_ND: F.linear(activation(F.linear(x_ND, inner, inner_bias)), outer, outer_bias)
+
+
+def _residual(part: nn.Module) -> tuple[Map, Join]:
+    """Return what a sublayer reads of the stream, and how what it makes joins the stream."""
+    norm = _norm(cast(nn.Module, part.norm))
+    if type(part) is PostNorm:
+        return lambda x_ND: x_ND, lambda x_ND, new_ND: norm(x_ND + new_ND)
+    if type(part) is PreNorm:
+        return norm, torch.add
+    return norm, lambda x_ND, new_ND: new_ND
+
+
+def _norm(norm: nn.Module) -> Map:
+    if type(norm) is not nn.LayerNorm:
+        return norm
+    shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+    return lambda x_ND: torch.layer_norm(x_ND, shape, weight, bias, eps)

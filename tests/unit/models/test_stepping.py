@@ -1,0 +1,198 @@
+"""The bound step gives what the step through the modules gives, and steps aside where it would not.
+
+Float64, so that equal means equal to 1e-12: a few roundings of numbers of about one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.models import (
+    Learned,
+    NoPositions,
+    RelativeBias,
+    Rotary,
+    Sinusoidal,
+    Transformer,
+    TransformerSpec,
+    ablate,
+    ablation_names,
+    build,
+    preset,
+    stepper,
+)
+from regard.nn.attention import SHORT
+from regard.protocols import StepDecoder
+
+SPEC = TransformerSpec(
+    source_vocab=19,
+    target_vocab=17,
+    d_model=12,
+    num_heads=3,
+    d_ff=11,
+    encoder_layers=2,
+    decoder_layers=2,
+    max_len=43,
+)
+
+
+def model_of(**changes: Any) -> Transformer:
+    torch.manual_seed(0)
+    model = build(replace(SPEC, **changes)).double().eval()
+    for parameter in model.parameters():  # biases and norms start at 0 and 1, which would hide their being left out
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def sources(*lengths: int) -> tuple[Tensor, Tensor | None]:
+    rows = [torch.randint(4, 19, (length,)) for length in lengths]
+    padded = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return padded, torch.tensor(lengths) if len({*lengths}) > 1 else None
+
+
+@torch.inference_mode()
+def walk(decoder: StepDecoder, source: Tensor, lengths: Tensor | None) -> list[Tensor]:
+    """Return the logits of steps through everything that a search does: growing, widening, permuting, dropping."""
+    state = decoder.start(source, lengths)
+    generator = torch.Generator().manual_seed(5)
+    reads, logits = torch.arange(len(source)), []
+    for step in range(13):  # further than the room that a cache begins with
+        tokens = torch.randint(4, 17, (len(reads),), generator=generator)
+        found = decoder.step(tokens, state)
+        logits.append(found.logits)
+        state = found.state
+        if step == 3:
+            rows = torch.arange(len(source)).repeat_interleave(3)
+        elif step in (6, 7):
+            rows = torch.randperm(len(reads), generator=generator)
+        elif step == 9:  # the longest source, which is the first, is done with
+            rows = torch.cat([torch.where(reads == len(source) - 1)[0], torch.where(reads == len(source) // 2)[0]])
+        else:
+            continue
+        state, reads = decoder.reorder(state, rows), reads[rows]
+    return logits
+
+
+def close(decoder: StepDecoder, model: Transformer, source: Tensor, lengths: Tensor | None) -> None:
+    for one, other in zip(walk(decoder, source, lengths), walk(model, source, lengths), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+class TestIsTheModelsStep:
+    @pytest.mark.parametrize("positions", [Sinusoidal(), Learned(), Rotary(), RelativeBias(8, 20), NoPositions()])
+    @pytest.mark.parametrize("lengths", [(7,), (5, 5), (7, 3, 1), (SHORT + 3, 2)])
+    def test_with_every_position_encoding(self, positions: Any, lengths: tuple[int, ...]) -> None:
+        model = model_of(positions=positions)
+        decoder = stepper(model)
+        assert decoder is not model
+        close(decoder, model, *sources(*lengths))
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"residual": "pre", "decoder_final_norm": True},
+            {"norm": "rms"},
+            {"norm": "rms", "residual": "pre", "gated": True},
+            {"bias": False},
+            {"activation": "silu", "output_bias": False},
+            {"scale_attention": False},
+            {"scale_embeddings": False, "embedding_norm": True},
+            {"tie": "target"},
+        ],
+        ids=str,
+    )
+    def test_with_every_kind_of_part(self, changes: dict[str, Any]) -> None:
+        model = model_of(**changes)
+        decoder = stepper(model)
+        assert decoder is not model
+        close(decoder, model, *sources(5, 7, 2))
+
+    def test_of_a_model_that_is_laid_out_for_it(self) -> None:
+        close(stepper(model_of().lay_out_for_steps()), model_of(), *sources(5, 7, 2))
+
+    def test_of_whatever_an_ablation_leaves(self) -> None:
+        model = model_of(positions=Rotary())
+        bound = 0
+        for name in ablation_names(model):
+            ablated = ablate(model, name).model.eval()
+            decoder = stepper(ablated)
+            bound += decoder is not ablated
+            close(decoder, ablated, *sources(5, 3))
+        assert bound > 10
+
+    def test_in_half_precision(self) -> None:
+        model = model_of().bfloat16()
+        source, lengths = sources(5, 3)
+        for one, other in zip(walk(stepper(model), source, lengths), walk(model, source, lengths), strict=True):
+            assert one.dtype == torch.bfloat16
+            torch.testing.assert_close(one, other, rtol=0.05, atol=0.5)  # 8 bits of mantissa, logits of about 10
+
+
+class Doubled(nn.Linear):
+    """A map that is not what its weights say."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return 2 * super().forward(input)
+
+
+def listen(model: Transformer) -> None:
+    model.decoder.layers[1].cross_attention.listen(lambda weights: None)
+
+
+def hook(model: Transformer) -> None:
+    model.decoder.layers[0].self_residual.norm.register_forward_hook(lambda *_: None)
+
+
+def pre_hook(model: Transformer) -> None:
+    model.decoder.layers[0].self_attention.out.register_forward_pre_hook(lambda *_: None)
+
+
+def train_a_part(model: Transformer) -> None:
+    model.decoder.layers[0].cross_residual.train()
+
+
+def exchange(model: Transformer) -> None:
+    model.decoder.layers[1].self_attention.out = Doubled(12, 12).double().eval()
+
+
+def patch(model: Transformer) -> None:
+    layer = model.decoder.layers[0]
+    layer.forward = layer.forward
+
+
+class TestStepsAside:
+    @pytest.mark.parametrize("change", [listen, hook, pre_hook, train_a_part, exchange, patch])
+    def test_where_a_part_does_more(self, change: Callable[[Transformer], None]) -> None:
+        model = model_of()
+        change(model)
+        assert stepper(model) is model
+
+    def test_while_every_module_is_watched(self) -> None:
+        model = model_of()
+        handle = nn.modules.module.register_module_forward_hook(lambda *_: None)
+        try:
+            assert stepper(model) is model
+        finally:
+            handle.remove()
+        assert stepper(model) is not model
+
+    def test_for_a_model_of_another_class(self) -> None:
+        class Other(Transformer):
+            pass
+
+        model = model_of()
+        model.__class__ = Other
+        assert stepper(model) is model
+
+
+def test_every_preset_is_known() -> None:
+    for name in ("tiny", "small", "base", "big"):
+        with torch.device("meta"):
+            model = build(preset(name, source_vocab=11, target_vocab=13)).eval()
+        assert stepper(model) is not model
