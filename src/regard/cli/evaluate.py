@@ -51,6 +51,9 @@ def evaluate(
         bool | None, typer.Option("--lowercase/--cased", help="Compare without case.", show_default=False)
     ] = None,
     beam: Beam = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="Search all models as one system, an ensemble.", show_default=False)
+    ] = False,
     signals: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Labelled signals, for a classifier.", show_default=False)
     ] = None,
@@ -96,7 +99,7 @@ def evaluate(
     of_text: dict[str, object] = {"--source": source, "--reference": reference, "--pairs": pairs, "--metric": metric}
     of_text |= {"--beam": beam, "--several-answers": several_answers, "--lowercase": lowercase, "--output": output}
     of_text |= {"--bleu-tokenize": bleu_tokenize, "--intervals": intervals or None, "--worst": num_worst or None}
-    of_text |= {"--min-bleu": min_bleu}
+    of_text |= {"--min-bleu": min_bleu, "--together": together or None}
     said = {"x": x, "labels": labels, "lengths": lengths}
     of_signals: dict[str, object] = {"--signals": signals, "--group": group, "--plots": plots}
     of_signals |= {"--ceiling": ceiling or None, **{f"--{key}": name for key, name in said.items()}}
@@ -138,7 +141,9 @@ def evaluate(
     check({"evaluation": {name: wish for name, wish in wishes.items() if wish}}, "the evaluation")
     if pairs is not None and (source or reference):
         raise typer.BadParameter("holds source and references: give it alone", param_hint="--pairs")
-    if output is not None and len(given) > 1:
+    if together and (files := [path for path in given if path.is_file()]):
+        raise typer.BadParameter(f"is for models, but {files[0]} is a file", param_hint="--together")
+    if output is not None and len(given) > 1 and not together:
         raise typer.BadParameter("takes the outputs of one system", param_hint="--output")
     refuse_output(output, [source, *(reference or ()), pairs, *given])
     from regard.cli.machine import set_up
@@ -147,8 +152,11 @@ def evaluate(
 
     say = say_nothing if quiet else say_on_stderr
     set_up(threads, device)
+    from regard.device import best_device
+    from regard.translator import load_ensemble
+
     found = run(
-        *given,
+        *([load_ensemble(given, best_device(device))] if together else given),
         source=source,
         references=reference or (),
         pairs=pairs,

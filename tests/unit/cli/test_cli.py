@@ -181,6 +181,7 @@ def test_what_a_reader_would_not_see_is_told(
         (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--metric", "blue"], "did you mean 'bleu'"),
         (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--min-bleu", "nan"], "--min-bleu.* must be a number"),
         (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--min-bleu", "inf"], "--min-bleu.* must be a number"),
+        (["evaluate", "MODEL", "FILE", "--together", "-s", "FILE", "-r", "FILE"], "for models, but .*FILE is a file"),
         (["train", "--source", "FILE", "--target", "LONG", "--seed", "-1"], "`seed` must be from 0"),
         (["train", "--source", "FILE", "--target", "LONG", "--seed", str(2**64)], "`seed` must be from 0"),
         (["train"], "nothing to train on"),
@@ -249,6 +250,11 @@ def test_train_translate_evaluate_average(
     default = capsys.readouterr().err
     assert run(["average", "runs/recipe", "--best", "1", "-o", "best"]) == 0
     assert capsys.readouterr().err == default.replace("default", "best"), "the recipe asks for no mean"
+    test_set = ["-s", "train.src", "-r", "train.tgt", "-q"]
+    assert run(["evaluate", "best", "mean", "--together", *test_set, "-o", "together.txt"]) == 0
+    assert run(["translate", "best", "mean", "-i", "train.src", "-o", "translated.txt", "-q"]) == 0
+    assert Path("together.txt").read_text() == Path("translated.txt").read_text()
+    assert capsys.readouterr().out.startswith("BLEU "), "one system: its name is not said"
     Path("mean/README.md").write_text("mine")
     assert run(["reseal", "mean"]) == 0
     assert run(["translate", "mean", "-i", "train.src", "-b", "1"]) == 0
