@@ -24,6 +24,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from regard.data import TextTokenizer, load_tokenizer
+from regard.device import best_device
 from regard.errors import DamagedError, DataError, FolderError, RecipeError
 from regard.folders import CONFIG, model_folder
 from regard.models import Transformer, TransformerSpec, build, spec_from_dict, spec_to_dict
@@ -95,12 +96,14 @@ def load_bundle(folder: str | Path, device: str | torch.device = "cpu") -> Bundl
 
     Args:
         folder: of the model or of the run.
-        device: where the weights go.
+        device: where the weights go; a name is read as everywhere, with ``auto`` for what there is.
 
     Raises:
+        RecipeError: there is no such device here.
         FolderError: there is no model.
         DamagedError: a file is not what was sealed, or files do not belong together; the message names it.
     """
+    device = best_device(device) if isinstance(device, str) else device
     folder = model_folder(folder)
     sealed = open_sealed(folder)
     about = _description(sealed)

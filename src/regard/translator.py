@@ -264,9 +264,10 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Translator:
 
     Args:
         path: the folder.
-        device: where to translate.
+        device: where to translate; ``auto`` is what there is.
 
     Raises:
+        RecipeError: there is no such device here.
         FolderError: there is no model.
         DamagedError: a file differs from what was saved; the message names it.
     """

@@ -14,7 +14,7 @@ import torch
 
 import regard
 from regard.data import train_exact
-from regard.errors import DamagedError, InputError
+from regard.errors import DamagedError, InputError, RecipeError
 from regard.generation import SamplingOptions, SearchOptions, generate
 from regard.protocols import EOS, Step
 from regard.translator import Translator
@@ -157,6 +157,13 @@ def test_load_brings_the_search_of_the_recipe(tmp_path: Path) -> None:
     loaded = regard.load(write_bundle(tmp_path / "m"))
     assert (loaded.search.beam, loaded.search.max_length) == (2, 7)
     assert loaded.recipe["generation"]["beam"] == 2
+
+
+def test_load_reads_a_device_as_commands_do(tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "m")
+    assert regard.load(folder, "auto")(["123"]) == regard.load(folder, torch.device("cpu"))(["123"])
+    with pytest.raises(RecipeError, match="device 'gpu' cannot be used here: only auto, cpu, cuda and mps are known"):
+        regard.load(folder, "gpu")
 
 
 def test_options_are_the_same_after_a_folder() -> None:

@@ -141,8 +141,6 @@ def evaluate(
     check({"evaluation": {name: wish for name, wish in wishes.items() if wish}}, "the evaluation")
     if pairs is not None and (source or reference):
         raise typer.BadParameter("holds source and references: give it alone", param_hint="--pairs")
-    if together and (files := [path for path in given if path.is_file()]):
-        raise typer.BadParameter(f"is for models, but {files[0]} is a file", param_hint="--together")
     if output is not None and len(given) > 1 and not together:
         raise typer.BadParameter("takes the outputs of one system", param_hint="--output")
     refuse_output(output, [source, *(reference or ()), pairs, *given])
@@ -152,11 +150,8 @@ def evaluate(
 
     say = say_nothing if quiet else say_on_stderr
     set_up(threads, device)
-    from regard.device import best_device
-    from regard.translator import load_ensemble
-
     found = run(
-        *([load_ensemble(given, best_device(device))] if together else given),
+        *([tuple(given)] if together else given),
         source=source,
         references=reference or (),
         pairs=pairs,

@@ -17,9 +17,6 @@ from regard.generation.lengths import source_words
 from regard.generation.options import SearchOptions
 from regard.protocols import BOS, EOS, PAD, StepDecoder
 
-_WORTHWHILE = 1 << 16
-"""Numbers from which on several short steps beat one long one."""
-
 
 @torch.inference_mode()
 def greedy_search(
@@ -50,7 +47,8 @@ def greedy_search(
         log_probs_NV = step.logits.float().log_softmax(dim=-1)
         log_probs_NV.index_fill_(1, never, -math.inf)
         if too_short := [row for row, sentence in enumerate(running) if len(ids[sentence]) < fewest[sentence]]:
-            log_probs_NV[too_short if len(too_short) < len(running) else slice(None), EOS] = -math.inf
+            rows = too_short if len(too_short) < len(running) else slice(None)  # a slice needs no list on the device
+            log_probs_NV[rows, EOS] = -math.inf
 
         best, tokens = largest(log_probs_NV)
         stay = []
@@ -70,8 +68,8 @@ def greedy_search(
             break
         state = step.state
         if len(stay) < len(running):
-            rows = torch.tensor(stay, device=source.device)
-            state, tokens = decoder.reorder(state, rows), tokens[rows]
+            staying = torch.tensor(stay, device=source.device)
+            state, tokens = decoder.reorder(state, staying), tokens[staying]
             running = [running[row] for row in stay]
 
     return [
@@ -80,13 +78,17 @@ def greedy_search(
     ]
 
 
+_MANY = 1 << 16
+"""From this many numbers on, several short steps beat one long one."""
+
+
 def largest(x_NV: Float[Tensor, "N V"], block: int = 128) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
     """Return the largest number of each row and the first place where it stands, as ``x_NV.max(dim=-1)`` does.
 
-    To find the place takes twenty times as long as to find the number, so it is looked for in one block alone.
+    On a CPU the place takes twenty times as long to find as the number, so it is looked for in one block alone.
     """
     size = x_NV.size(1)
-    if size < block or x_NV.numel() < _WORTHWHILE:
+    if x_NV.device.type != "cpu" or size < block or x_NV.numel() < _MANY:
         best, place = x_NV.max(dim=-1)
         return best, place
     blocks = x_NV[:, : size // block * block].view(-1, size // block, block).amax(dim=-1)

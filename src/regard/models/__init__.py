@@ -1,4 +1,5 @@
-"""Assembly: what a model is (specs), how it is made (builder), what it does (seq2seq, classifier), what it can lack.
+"""Assembly: what a model is (specs), how it is made (builder), what it does (seq2seq, classifier), how
+a search takes its steps sooner (bound), what it can lack.
 
 Specs are there at once; what needs torch is loaded when first used, so that a recipe is read without it.
 """
@@ -26,10 +27,10 @@ from regard.models.specs import (
 
 if TYPE_CHECKING:
     from regard.models.ablations import Ablated, ablate, ablation_names
+    from regard.models.bound import bind
     from regard.models.builder import build, build_classifier, tie
     from regard.models.classifier import SequenceClassifier
     from regard.models.seq2seq import DecoderState, Transformer
-    from regard.models.stepping import stepper
 
 _HOME = {
     "Ablated": "ablations",
@@ -38,9 +39,9 @@ _HOME = {
     "Transformer": "seq2seq",
     "ablate": "ablations",
     "ablation_names": "ablations",
+    "bind": "bound",
     "build": "builder",
     "build_classifier": "builder",
-    "stepper": "stepping",
     "tie": "builder",
 }
 
@@ -60,13 +61,13 @@ __all__ = [
     "TransformerSpec",
     "ablate",
     "ablation_names",
+    "bind",
     "build",
     "build_classifier",
     "classifier_spec_from_dict",
     "preset",
     "spec_from_dict",
     "spec_to_dict",
-    "stepper",
     "tie",
 ]
 

@@ -98,10 +98,13 @@ class KeyValueCache:
 
         Where rows differ in length, the columns behind a row's own end hold leftovers: mask them.
         """
+        if keys.shape != values.shape:
+            raise ShapeError(f"keys are {list(keys.shape)}, but values {list(values.shape)}")
         num_new = keys.size(2)
         longest = int(self.length.max()) if isinstance(self.length, Tensor) else self.length
         self._store = store = self._room(keys, longest, num_new)
-        all_keys, all_values = (part.narrow(2, 0, longest + num_new) for part in (store[0], store[1]))
+        held = store.narrow(3, 0, longest + num_new)
+        all_keys, all_values = held[0], held[1]  # not unbound: autograd lets nobody write into what `unbind` returns
         if isinstance(self.length, Tensor):
             columns = self.length[:, None] + torch.arange(num_new, device=keys.device)  # [B, L]
             index = columns[:, None, :, None].expand_as(keys)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.generation import Ensemble, Forced, Hypothesis, SearchOptions, force, score_all, score_at_once
-from regard.models import Transformer, stepper
+from regard.models import Transformer, bind
 from regard.plural import plural
 from regard.protocols import StepDecoder
 from regard.training import evaluation_mode
@@ -80,7 +80,7 @@ class ModelEnsemble:
 
     def decoder(self, *, look: bool) -> StepDecoder:
         """Return what is searched; with ``look`` its steps tell where it looks."""
-        decoders = [Looking(model) if look else stepper(model) for model in self.models]
+        decoders = [Looking(model) if look else bind(model) for model in self.models]
         return decoders[0] if len(decoders) == 1 else Ensemble(decoders, self._weights, self._average)
 
     def forced(

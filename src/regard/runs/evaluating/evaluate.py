@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from regard.data import read_lines
 from regard.device import best_device
@@ -18,10 +18,10 @@ from regard.runs.saying import Say, say_nothing
 from regard.runs.text_set import TextSet, aligned, read_aligned, read_set
 from regard.runs.translating.output import refuse_output, write_result
 from regard.runs.waiting import telling
-from regard.translator import Translator, load
+from regard.translator import Translator, load_ensemble
 
-System = str | Path | Translator
-"""A model folder, a run folder, a file of outputs, or a translator."""
+System = str | Path | Translator | tuple[str | Path, ...]
+"""A model folder, a run folder, a file of outputs, a translator, or folders whose models are searched as one."""
 
 
 @dataclass(frozen=True)
@@ -157,15 +157,19 @@ def _names(systems: Sequence[System]) -> list[str]:
     """Return what the systems are called in a report; a second one of the same name gets a number."""
     names: list[str] = []
     for number, system in enumerate(systems, 1):
-        name = "translator" if isinstance(system, Translator) else str(system)
+        name = "translator" if isinstance(system, Translator) else _name(system)
         names.append(name if name not in names else f"{name} ({number})")
     if not names:
         raise InputError("there must be at least one system to evaluate")
     return names
 
 
+def _name(system: str | Path | tuple[str | Path, ...]) -> str:
+    return " + ".join(map(str, system)) if isinstance(system, tuple) else str(system)
+
+
 def _files(systems: Sequence[System]) -> list[str | Path]:
-    return [system for system in systems if not isinstance(system, Translator) and Path(system).is_file()]
+    return [system for system in systems if isinstance(system, str | Path) and Path(system).is_file()]
 
 
 def _opened(system: System, device: str, say: Say) -> Translator | list[str]:
@@ -173,9 +177,9 @@ def _opened(system: System, device: str, say: Say) -> Translator | list[str]:
     if isinstance(system, Translator):
         return system
     if _files([system]):
-        return list(read_lines(system))
-    with telling(f"loading {system}", say):
-        return load(system, best_device(device))
+        return list(read_lines(cast(str | Path, system)))
+    with telling(f"loading {_name(system)}", say):
+        return load_ensemble(system if isinstance(system, tuple) else (system,), best_device(device))
 
 
 def _protocol(

@@ -1,9 +1,9 @@
 """The decoder's step as one straight run over its weights, for searches that nobody watches.
 
 ``Transformer.step`` goes through some ninety modules, and torch looks each one up, asks it for hooks and calls it: with
-few rows that takes as long as the products. :func:`stepper` takes the same weights out of their modules, once per
-search, and is held equal to ``Transformer.step``, its oracle, by a test. A position encoding needs nothing here: its
-hooks are called as everywhere.
+few rows that takes as long as the products. :func:`bind` takes the same weights out of their modules, and a test holds
+it equal to ``Transformer.step``, its oracle. A Translator asks for it at each search, and gets the model itself where
+anyone watches or a part is not known. A position encoding needs nothing here: its hooks are called as everywhere.
 
 Axes: N rows being decoded, M sources, W rows that read one source, H heads, S source, T target so far, D = d_model,
 K = D / H.
@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
+from torch.nn.modules import module as torch_module
 
 from regard.models.seq2seq import DecoderState, Transformer
 from regard.nn import (
@@ -44,42 +44,66 @@ Map = Callable[[Tensor], Tensor]
 Join = Callable[[Tensor, Tensor], Tensor]
 Layer = Callable[[Tensor, KeysValues, Tensor | None, KeyValueCache], Tensor]
 
-_KNOWN = {
-    *(Decoder, DecoderLayer, MultiHeadAttention, FeedForward, GatedFeedForward, PostNorm, PreNorm, NoResidual),
-    *(Dropout, nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Identity, nn.ModuleList),
-}
+_KNOWN = frozenset(
+    {
+        Decoder,
+        DecoderLayer,
+        MultiHeadAttention,
+        FeedForward,
+        GatedFeedForward,
+        PostNorm,
+        PreNorm,
+        NoResidual,
+        Dropout,
+        nn.Linear,
+        nn.LayerNorm,
+        nn.RMSNorm,
+        nn.Identity,
+        nn.ModuleList,
+    }
+)
 """What a decoder is made of, besides positions; a subclass may do anything, so it is not known."""
 
 
-def stepper(model: Transformer) -> StepDecoder:
+def bind(model: Transformer) -> StepDecoder:
     """Return a decoder that gives what ``model`` gives, and sooner if its parts are known and only compute.
 
-    It is for one search: a part that is exchanged, trained or watched afterwards goes unnoticed.
+    It is for one search: a part that is exchanged, watched, moved or given other weights afterwards goes unnoticed, or
+    half noticed.
     """
-    hooked = _global_forward_hooks or _global_forward_pre_hooks or type(model) is not Transformer
-    return model if hooked or not all(map(_only_computes, model.decoder.modules())) else _Bound(model)
+    # a torch that calls them otherwise counts as watched
+    watched = any(getattr(torch_module, f"_global_forward_{kind}", True) for kind in ("hooks", "pre_hooks"))
+    known = type(model) is Transformer and not _patched(model) and all(map(_only_computes, model.decoder.modules()))
+    return _Bound(model) if known and not watched else model
 
 
 def _only_computes(part: nn.Module) -> bool:
     """Tell whether to call ``part`` is to run a forward that is known, for evaluation, and nothing else."""
     if type(part) not in _KNOWN and not isinstance(part, Positions):
         return False
-    watched = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
-    listened = isinstance(part, MultiHeadAttention) and part._listeners
-    return not (part.training or watched or listened)
+    watched = (
+        part._forward_hooks or part._forward_pre_hooks or (isinstance(part, MultiHeadAttention) and part._listeners)
+    )
+    placed = type(part) is DecoderLayer and type(getattr(part.cross_attention, "positions", None)) is not Positions
+    return not (part.training or watched or placed or _patched(part))
+
+
+def _patched(part: nn.Module) -> bool:
+    """Tell whether a method of ``part`` alone stands before that of its class."""
+    return any(callable(getattr(type(part), name, None)) for name in vars(part))
 
 
 @dataclass(frozen=True)
 class _State:
-    """What the model's own state is, and what of the source it hides, worked out once instead of in every layer.
+    """The model's own state, and the padding of its sources as numbers, made once instead of in every layer.
 
     Attributes:
-        inner: the model's.
-        hidden: added to the scores, 0 for a token and -inf for padding; None without padding.
+        inner: the model's; all rows have read as many tokens.
+        padding: added to the scores, 0 for a token and -inf for padding; None without any.
     """
 
     inner: DecoderState
-    hidden: Float[Tensor, "M 1 1 S"] | None
+    padding: Float[Tensor, "M 1 1 S"] | None
 
     @classmethod
     def of(cls, inner: DecoderState) -> _State:
@@ -87,11 +111,17 @@ class _State:
         visible, _ = inner.source_visible.resolve(1, keys.size(2), keys.device)
         if visible is None:
             return cls(inner, None)
-        return cls(inner, torch.zeros_like(visible, dtype=keys.dtype).masked_fill_(~visible, -math.inf))
+        # A source without a token would be NaN: it is seen instead, and what is seen is zero.
+        empty = ~visible.any(dim=-1, keepdim=True)
+        if bool(empty.any()):
+            memory = [replace(layer, values=layer.values.masked_fill(empty, 0.0)) for layer in inner.memory]
+            inner = replace(inner, memory=memory)
+        padding = torch.zeros_like(visible, dtype=keys.dtype).masked_fill_(~(visible | empty), -math.inf)
+        return cls(inner, padding)
 
 
 class _Bound:
-    """A model whose decoder layers are bound to their weights. A source needs a token at least: its end mark."""
+    """A model whose decoder layers are bound to their weights."""
 
     def __init__(self, model: Transformer) -> None:
         self._model = model
@@ -105,7 +135,7 @@ class _Bound:
         inner = state.inner
         x_ND = self._model.target_embedding(tokens[:, None], inner.length)[:, 0]
         for layer, memory, cache in zip(self._layers, inner.memory, inner.caches, strict=True):
-            x_ND = layer(x_ND, memory, state.hidden, cache)
+            x_ND = layer(x_ND, memory, state.padding, cache)
         return Step(self._model.output(self._final_norm(x_ND)), state)
 
     def reorder(self, state: _State, rows: Int[Tensor, " N"]) -> _State:
@@ -121,9 +151,9 @@ def _layer(layer: DecoderLayer) -> Layer:
     enter_cross, leave_cross = _residual(layer.cross_residual)
     enter_feed_forward, leave_feed_forward = _residual(layer.feed_forward_residual)
 
-    def run(x_ND: Tensor, memory: KeysValues, hidden: Tensor | None, cache: KeyValueCache) -> Tensor:
+    def run(x_ND: Tensor, memory: KeysValues, padding: Tensor | None, cache: KeyValueCache) -> Tensor:
         x_ND = leave_self(x_ND, look_back(enter_self(x_ND), cache))
-        x_ND = leave_cross(x_ND, look_up(enter_cross(x_ND), memory, hidden))
+        x_ND = leave_cross(x_ND, look_up(enter_cross(x_ND), memory, padding))
         return leave_feed_forward(x_ND, feed_forward(enter_feed_forward(x_ND)))
 
     return run
@@ -133,11 +163,12 @@ def _self_attention(attention: MultiHeadAttention) -> Callable[[Tensor, KeyValue
     num_heads, scale, positions = attention.num_heads, attention.scale, attention.positions
     qkv, qkv_bias = attention.qkv.weight, attention.qkv.bias
     out, out_bias = attention.out.weight, attention.out.bias
+    head_width = out.size(0) // num_heads
 
     def run(x_ND: Tensor, cache: KeyValueCache) -> Tensor:
         offset = cache.length
-        q, k, v = F.linear(x_ND, qkv, qkv_bias).view(x_ND.size(0), 3, num_heads, 1, -1).unbind(1)  # 3 × [N, H, 1, K]
-        q, k = positions.rotate(q, offset), positions.rotate(k, offset)
+        q, k, v = F.linear(x_ND, qkv, qkv_bias).view(x_ND.size(0), 3, num_heads, 1, head_width).unbind(1)
+        q, k = positions.rotate(q, offset), positions.rotate(k, offset)  # [N, H, 1, K]
         k, v = cache.append(k, v)  # [N, H, T, K]
         seen = attend(q, k, v, scale=scale, bias=positions.bias(1, k.size(2), offset))  # [N, H, 1, K]
         return F.linear(seen.reshape(x_ND.shape), out, out_bias)
@@ -148,16 +179,16 @@ def _self_attention(attention: MultiHeadAttention) -> Callable[[Tensor, KeyValue
 def _cross_attention(attention: MultiHeadAttention) -> Callable[[Tensor, KeysValues, Tensor | None], Tensor]:
     num_heads, scale = attention.num_heads, attention.scale
     out, out_bias = attention.out.weight, attention.out.bias
-    width = out.size(0)
+    width, head_width = out.size(0), out.size(0) // num_heads
     query = attention.qkv.weight[:width]
     query_bias = None if attention.qkv.bias is None else attention.qkv.bias[:width]
 
-    def run(x_ND: Tensor, memory: KeysValues, hidden: Tensor | None) -> Tensor:
+    def run(x_ND: Tensor, memory: KeysValues, padding: Tensor | None) -> Tensor:
         readers = memory.readers
         queries = F.linear(x_ND, query, query_bias)[:, None]  # [N, 1, D]
         grid = readers.group(queries) if readers else queries  # [M, W, D]
-        q = grid.view(grid.size(0), grid.size(1), num_heads, -1).transpose(1, 2)  # [M, H, W, K]
-        seen = attend(q, memory.keys, memory.values, scale=scale, bias=hidden).transpose(1, 2)  # [M, W, H, K]
+        q = grid.view(grid.size(0), grid.size(1), num_heads, head_width).transpose(1, 2)  # [M, H, W, K]
+        seen = attend(q, memory.keys, memory.values, scale=scale, bias=padding).transpose(1, 2)  # [M, W, H, K]
         merged = readers.ungroup(seen.reshape(grid.shape)) if readers else seen
         return F.linear(merged.reshape(x_ND.shape), out, out_bias)
 
