@@ -290,9 +290,11 @@ def load_ensemble(
         average: likewise.
 
     Raises:
-        InputError: the vocabularies differ, or the weights are not one for each model.
+        InputError: the vocabularies differ, the weights are not one for each model, or there is no such average.
         FolderError: as ``load``.
     """
+    if isinstance(paths, str | Path) or not paths:
+        raise InputError(f"an ensemble must be a list of folders, at least one, but is {paths!r}")
     first, *others = [load_bundle(path, device) for path in paths]
     for path, bundle in zip(paths[1:], others, strict=True):
         for side in ("source", "target"):

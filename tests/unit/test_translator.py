@@ -17,7 +17,7 @@ from regard.data import train_exact
 from regard.errors import DamagedError, InputError, RecipeError
 from regard.generation import SamplingOptions, SearchOptions, generate
 from regard.protocols import EOS, Step
-from regard.translator import Translator
+from regard.translator import Translator, load_ensemble
 from unit.runs.toys import small_model, tokenizer, write_bundle
 
 TEXTS = ["12345", "", "7", "0a0 b", "99", "", "1234567890"]
@@ -164,6 +164,12 @@ def test_load_reads_a_device_as_commands_do(tmp_path: Path) -> None:
     assert regard.load(folder, "auto")(["123"]) == regard.load(folder, torch.device("cpu"))(["123"])
     with pytest.raises(RecipeError, match="device 'gpu' cannot be used here: only auto, cpu, cuda and mps are known"):
         regard.load(folder, "gpu")
+
+
+@pytest.mark.parametrize("paths", [[], "m"])
+def test_an_ensemble_is_a_list_of_folders(paths: list[str] | str) -> None:
+    with pytest.raises(InputError, match="must be a list of folders, at least one"):
+        load_ensemble(paths)
 
 
 def test_options_are_the_same_after_a_folder() -> None:

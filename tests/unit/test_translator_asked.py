@@ -68,6 +68,11 @@ def test_what_is_impossible_is_named(ours: Translator) -> None:
     assert (nothing[0].text, nothing[0].missing) == ("", ("b",))
     with pytest.raises(InputError, match="'é' that an output must have holds what"):
         ours.translate([Request("1", constraints=("é",))])
+    with pytest.raises(InputError, match=r"^line 3: '9 b' is asked for, but 'b' is forbidden$"):
+        ours.translate([Request("1", constraints=("a", "9 b"), forbidden=("b",), where="line 3")])
+    with pytest.raises(InputError, match="'3 b 1' is asked for, but 'b' is forbidden"):
+        ours.translate([Request("1", prefix="3 b 1", forbidden=("b",))])
+    ours.translate([Request("1", prefix="3 b", constraints=("9 bb",), forbidden=("b",))])  # it may become 3 bb
     with pytest.raises(InputError, match="different numbers"):
         ours.translate([Request("1", prefix="2", number=5), Request("3", prefix="4", number=5)])
     both = ours.translate([Request("1", prefix="2"), Request("3", prefix="4")])

@@ -91,6 +91,8 @@ def train(
     from regard.runs.recipes.changes import read_changes
 
     changes = read_changes(said or ())
+    if "data.kind" in changes:
+        raise typer.BadParameter("data.kind must stand in a recipe: it says what the rest means", param_hint="--set")
     if recipe is not None and _names_signals(recipe):
         senseless: dict[str, object] = {
             "--source": source,

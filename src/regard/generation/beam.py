@@ -82,7 +82,7 @@ class BeamSearch:
         if options.coverage_penalty:
             coverage = (np.arange(source.shape[1]) > words[:, None]).astype(np.float64)  # the end mark is covered too
         self._sentence_of_race = np.repeat(names, options.groups)
-        self.running = Prefixes.beginnings(self._sentence_of_race, coverage)
+        self.running = Prefixes.beginnings(self._sentence_of_race, self.races.most, coverage)
         self._tokens = source.new_full((len(self.running),), BOS)
         if not self.running:
             return
@@ -111,7 +111,7 @@ class BeamSearch:
         ended = chosen.ids[:, -1] == EOS
         if ended.any():
             races.add(chosen.at(ended), finished=True)
-        at_limit = np.equal(races.most[prefixes.race], prefixes.num_words)
+        at_limit = np.equal(prefixes.most, prefixes.num_words)
         goes_on = np.zeros(len(races.most), dtype=bool)
         goes_on[chosen.race] = True
         ends = np.zeros(len(prefixes), dtype=bool)

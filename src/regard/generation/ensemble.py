@@ -35,6 +35,8 @@ class Ensemble:
         weights: Sequence[float] | None = None,
         average: Literal["log", "linear"] = "log",
     ) -> None:
+        if average not in ("log", "linear"):
+            raise InputError(f"the average of an ensemble must be 'log' or 'linear', but is {average!r}")
         weights = [1.0] * len(decoders) if weights is None else weights
         if not decoders or len(weights) != len(decoders):
             raise InputError(

@@ -21,6 +21,7 @@ class Prefixes:
     Attributes:
         race: [N] where each prefix competes: its sentence's place in the batch, or one of the groups of it.
         sentence: [N] the number by which the caller knows its sentence.
+        most: [N] words that it may have.
         ids: [N, T] the words, without BOS.
         log_probs: [N, T] the model's log-probability of each.
         adjustment: [N] what controls have added to their sum.
@@ -29,19 +30,21 @@ class Prefixes:
 
     race: Ints
     sentence: Ints
+    most: Ints
     ids: Ints
     log_probs: Floats
     adjustment: Floats
     coverage: Floats
 
     @classmethod
-    def beginnings(cls, sentence: Ints, coverage: Floats | None = None) -> Prefixes:
-        """Return an empty prefix for each of the sentences, each in its own race."""
+    def beginnings(cls, sentence: Ints, most: Ints, coverage: Floats | None = None) -> Prefixes:
+        """Return an empty prefix for each of the sentences, each in its own race, with at most ``most`` words."""
         count = len(sentence)
         nothing = np.zeros((count, 0))
         return cls(
             race=np.arange(count),
             sentence=sentence,
+            most=most,
             ids=nothing.astype(np.int64),
             log_probs=nothing,
             adjustment=np.zeros(count),
@@ -71,6 +74,7 @@ class Prefixes:
         return Prefixes(
             race=self.race,
             sentence=self.sentence,
+            most=self.most,
             ids=np.column_stack([self.ids, words]),
             log_probs=np.column_stack([self.log_probs, log_probs]),
             adjustment=self.adjustment + added,

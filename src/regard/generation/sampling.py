@@ -48,7 +48,7 @@ def sample(
     fewest, most = options.limits(np.repeat(source_words(source, source_lengths), draws))
     races = Races(options, fewest, most)
     names = np.repeat(np.arange(len(source)) if sentences is None else np.array(sentences, dtype=np.int64), draws)
-    running = Prefixes.beginnings(names)
+    running = Prefixes.beginnings(names, most)
     luck = [
         np.random.default_rng([sampling.seed, name, row % draws]).random(limit + 1)
         for row, (name, limit) in enumerate(zip(names.tolist(), most.tolist(), strict=True))
@@ -76,7 +76,7 @@ def sample(
         longer = running.extended(tokens.cpu().numpy(), log_probs, np.zeros(len(running)))
         stuck = (allowed_NV.gather(1, tokens[:, None])[:, 0] == -math.inf).cpu().numpy()
         ended = ~stuck & (longer.ids[:, -1] == EOS)
-        cut = stuck | ~ended & (running.num_words == most[running.race])
+        cut = stuck | ~ended & (running.num_words == running.most)
         races.add(longer.at(ended), finished=True)
         races.add(running.at(cut), finished=False)
 

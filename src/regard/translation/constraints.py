@@ -9,7 +9,7 @@ from regard.errors import InputError, located
 from regard.generation import ForcedPhrases, ForcedPrefix
 from regard.generation.controls import Control
 from regard.protocols import UNK
-from regard.translation.forbidden import ForbiddenText
+from regard.translation.forbidden import ForbiddenText, stands_in
 from regard.translation.request import Request
 from regard.translation.whole_phrases import WholePhrases
 
@@ -26,8 +26,8 @@ class Constraints:
         tokenizer: of the target.
 
     Raises:
-        InputError: a phrase holds what the target vocabulary cannot write, told with the place of its request; or two
-            requests share a number, and ask different things of it.
+        InputError: a phrase holds what the target vocabulary cannot write, or what the same request forbids, told with
+            the place of the request; or two requests share a number, and ask different things of it.
     """
 
     def __init__(self, requests: Sequence[Request], tokenizer: TextTokenizer) -> None:
@@ -35,6 +35,7 @@ class Constraints:
         self._phrases: dict[int, dict[tuple[int, ...], str]] = {}
         for request in requests:
             with located(request.where):
+                _refuse_contradictions(request)
                 if request.prefix:
                     prefixes[request.number] = written_ids(request.prefix, "prefix", tokenizer)
                 if request.constraints:
@@ -56,6 +57,15 @@ class Constraints:
     def named(self, number: int, missing: Sequence[tuple[int, ...]]) -> tuple[str, ...]:
         """Return the phrases of a request that ``missing`` are the ids of."""
         return tuple(self._phrases[number][ids] for ids in missing)
+
+
+def _refuse_contradictions(request: Request) -> None:
+    for phrase in request.forbidden:
+        asked = [text for text in request.constraints if stands_in(phrase, text)]
+        if request.prefix and stands_in(phrase, request.prefix, goes_on=True):
+            asked.append(request.prefix)
+        if asked:
+            raise InputError(f"{asked[0]!r} is asked for, but {phrase!r} is forbidden")
 
 
 def written_ids(text: str, name: str, tokenizer: TextTokenizer) -> list[int]:

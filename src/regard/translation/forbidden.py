@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError
 from regard.generation.prefixes import Prefixes
 from regard.protocols import EOS
-from regard.translation.words import first_letter, joined, last_letter
+from regard.translation.words import first_letter, joined, last_letter, starts_inside
 
 
 class ForbiddenText:
@@ -32,17 +33,24 @@ class ForbiddenText:
 
     def __init__(self, spellings: Sequence[bytes], phrases: Mapping[int, Sequence[str]]) -> None:
         self._spellings = spellings
+        self._all_begin_words = not any(map(starts_inside, spellings))  # then none can go on with a phrase
         made = {phrase: _Phrase(phrase, spellings) for of_one in phrases.values() for phrase in of_one}
         self._phrases = {sentence: [made[phrase] for phrase in of_one] for sentence, of_one in phrases.items()}
 
     def __call__(self, scores: Float[Tensor, "N V"], prefixes: Prefixes) -> Float[Tensor, "N V"]:
-        """Forbid the words that complete a phrase, or that show that one was whole."""
+        """Forbid the words that complete a phrase, or that show that one was whole; behind the last word is none."""
+        last = (np.equal(prefixes.most, prefixes.num_words + 1) | self._all_begin_words).tolist()
         for n, (sentence, ids) in enumerate(zip(prefixes.sentence.tolist(), prefixes.ids.tolist(), strict=True)):
             phrases = self._phrases.get(sentence, ())
             text = b"".join([self._spellings[i] for i in ids]) if phrases else b""
             for phrase in phrases:
-                scores[n, phrase.banned(phrase.ending(text))] = -math.inf
+                scores[n, phrase.banned(phrase.ending(text), last=last[n])] = -math.inf
         return scores
+
+
+def stands_in(phrase: str, text: str, *, goes_on: bool = False) -> bool:
+    """Return whether a forbidden phrase stands in ``text``, and still does if the text ``goes_on`` somehow."""
+    return _Phrase(phrase, ())._in(b" " + text.encode(), at_end=not goes_on)
 
 
 class _Phrase:
@@ -58,7 +66,7 @@ class _Phrase:
         self._first, self._last = phrase[0], phrase[-1]
         self._phrase = phrase.encode()
         self._spellings = spellings
-        self._banned: dict[bytes, list[int]] = {}
+        self._banned: dict[tuple[bytes, bool], list[int]] = {}
 
     def ending(self, text: bytes) -> bytes:
         """Return the part of ``text`` that decides what may follow."""
@@ -71,14 +79,15 @@ class _Phrase:
                 return self._before(text[:-length]) + self._phrase[:length]
         return self._before(text)
 
-    def banned(self, ending: bytes) -> list[int]:
-        """Return the ids that must not follow ``ending``."""
-        if ending not in self._banned:
-            found = [i for i, spelled in enumerate(self._spellings) if spelled and self._in(ending + spelled)]
+    def banned(self, ending: bytes, *, last: bool = False) -> list[int]:
+        """Return the ids that must not follow ``ending``; where one is ``last``, no letter can join it."""
+        if (ending, last) not in self._banned:
+            spellings = enumerate(self._spellings)
+            found = [i for i, spelled in spellings if spelled and self._in(ending + spelled, at_end=last)]
             if self._in(ending, at_end=True):
                 found.append(EOS)
-            self._banned[ending] = found
-        return self._banned[ending]
+            self._banned[ending, last] = found
+        return self._banned[ending, last]
 
     def _before(self, text: bytes) -> bytes:
         return b"a" if joined(last_letter(text), self._first) else b" "

@@ -182,6 +182,7 @@ def test_what_a_reader_would_not_see_is_told(
         (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--min-bleu", "nan"], "--min-bleu.* must be a number"),
         (["evaluate", "MODEL", "-s", "FILE", "-r", "FILE", "--min-bleu", "inf"], "--min-bleu.* must be a number"),
         (["evaluate", "MODEL", "FILE", "--together", "-s", "FILE", "-r", "FILE"], "FILE"),
+        (["train", "--source", "FILE", "--target", "LONG", "--set", "data.kind=signals"], "must stand in a recipe"),
         (["train", "--source", "FILE", "--target", "LONG", "--seed", "-1"], "`seed` must be from 0"),
         (["train", "--source", "FILE", "--target", "LONG", "--seed", str(2**64)], "`seed` must be from 0"),
         (["train"], "nothing to train on"),

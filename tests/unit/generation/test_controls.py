@@ -91,7 +91,7 @@ def test_suppressed_words_do_not_occur() -> None:
 
 def one_row(*ids: int) -> Prefixes:
     return (
-        Prefixes.beginnings(np.arange(1)).extended(np.array([ids[0]]), np.zeros(1), np.zeros(1))
+        Prefixes.beginnings(np.arange(1), np.array([97])).extended(np.array([ids[0]]), np.zeros(1), np.zeros(1))
         if len(ids) == 1
         else one_row(*ids[:-1]).extended(np.array([ids[-1]]), np.zeros(1), np.zeros(1))
     )

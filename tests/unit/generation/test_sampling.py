@@ -26,7 +26,7 @@ from regard.generation.sampling import MinP, Temperature, TopK, TopP, draw, filt
 from regard.protocols import EOS
 from unit.generation.toys import TableDecoder, every_sentence, forced, padded, random_sources
 
-NOBODY = Prefixes.beginnings(np.arange(1))
+NOBODY = Prefixes.beginnings(np.arange(1), np.array([97]))
 PROBABILITIES = torch.tensor([[0.05, 0.4, 0.25, 0.1, 0.2]])
 
 
