@@ -6,7 +6,7 @@ held at once beside pages mapped from files (RssAnon of Linux), which the system
 
     python benchmarks/corpus.py --lines 10000000
 
-Ten million pairs need 6 GB of disk and, on two cores, most of an hour.
+Ten million pairs need 6 GB of disk and, on two cores, half an hour.
 """
 
 from __future__ import annotations
