@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from regard.models import Transformer, TransformerSpec, build
     from regard.runs.training.train import train
     from regard.signals.estimator import TransformerClassifier
-    from regard.translator import Translator, load
+    from regard.translator import Translator, load, load_ensemble
     from regard.verification import verify
 
 __version__ = "0.1.0"
@@ -21,6 +21,7 @@ _HOME = {
     "TransformerSpec": "regard.models",
     "train": "regard.runs.training.train",
     "load": "regard.translator",
+    "load_ensemble": "regard.translator",
     "Translator": "regard.translator",
     "verify": "regard.verification",
 }
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "build",
     "load",
+    "load_ensemble",
     "train",
     "verify",
 ]
