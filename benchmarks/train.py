@@ -1,7 +1,7 @@
 """How fast is a training step beside ``torch.nn.Transformer`` and Hugging Face's Marian?
 
 The same sizes, batches, optimiser, smoothing and dropout (embeddings and residuals, nothing else) on every side. Each
-peer runs twice: as a plain loop, and with the allocator setting that the command line of Regard makes for itself. Also
+peer runs twice: as a plain loop, and with the allocator settings that the command line of Regard makes for itself. Also
 printed: the useful matrix work per second beside what the machine's own matrix product reaches.
 
     python benchmarks/train.py --preset tiny --tokens 4096 --steps 12 [--data multi30k-en-de] [--threads 2]
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from turns import Work, table, take_turns
 from regard.data import PairBatch, collate
 from regard.models import Dropout, TransformerSpec, build, preset
 from regard.training import Seq2SeqObjective
-from regard.training.allocator import keep_freed_memory
+from regard.training.allocator import environment_without_caches, keep_freed_memory
 
 VOCABULARY = 10_000
 SMOOTHING = 0.1
@@ -243,7 +244,8 @@ def main() -> None:
         "Marian, memory kept": (Marian, True),
     }
     sides = {name: partial(trainer, kind, spec, pairs, words.threads, kept) for name, (kind, kept) in kinds.items()}
-    times = take_turns(sides, words.steps)
+    tuned = {name: environment_without_caches(os.environ) for name, (_, kept) in kinds.items() if kept}
+    times = take_turns(sides, words.steps, environments=tuned)
     print(f"{words.preset}, {words.tokens} tokens a batch, {words.threads} threads, torch {torch.__version__}")
     print(table(times, "target tokens", "torch.nn"))
     print("\nregard against the peers with the same allocator setting:")

@@ -7,10 +7,12 @@ that is not on waits for a line and uses no processor.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -42,13 +44,20 @@ class Times:
         return [b / a for a, b in zip(self.seconds, other.seconds, strict=True)]
 
 
-def take_turns(sides: dict[str, Callable[[], Work]], pieces: int, *, warm_up: int = 2) -> dict[str, Times]:
+def take_turns(
+    sides: dict[str, Callable[[], Work]],
+    pieces: int,
+    *,
+    warm_up: int = 2,
+    environments: Mapping[str, Mapping[str, str] | None] = {},
+) -> dict[str, Times]:
     """Let every side do pieces 0 to ``pieces`` - 1 in turn, after ``warm_up`` that are not counted.
 
     Args:
         sides: by name, what makes the side's work in its own process; it must be importable or a partial of such.
         pieces: how many are counted.
-        warm_up: how many are done before; they are the first pieces once more.
+        warm_up: how many are done before; they are the last pieces once more.
+        environments: by name, the environment in which a side's process starts, where it is not this one's.
     """
     context = multiprocessing.get_context("spawn")
     lines: dict[str, Connection] = {}
@@ -56,7 +65,8 @@ def take_turns(sides: dict[str, Callable[[], Work]], pieces: int, *, warm_up: in
     for name, make in sides.items():
         lines[name], far = context.Pipe()
         children.append(context.Process(target=_serve, args=(far, make), daemon=True))
-        children[-1].start()
+        with started_in(environments.get(name)):
+            children[-1].start()
         lines[name].recv()  # sides are made one after the other: making is work too
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     units: dict[str, list[int]] = {name: [] for name in sides}
@@ -76,6 +86,16 @@ def take_turns(sides: dict[str, Callable[[], Work]], pieces: int, *, warm_up: in
     for child in children:
         child.join()
     return {name: Times(seconds[name], units[name], peaks[name]) for name in sides}
+
+
+@contextmanager
+def started_in(environment: Mapping[str, str] | None) -> Iterator[None]:
+    """While entered, a process that starts has this environment."""
+    here = dict(os.environ)
+    os.environ.update(environment or {})
+    yield
+    os.environ.clear()
+    os.environ.update(here)
 
 
 def _serve(line: Connection, make: Callable[[], Work]) -> None:

@@ -28,6 +28,7 @@ from regard.cli import (
     doctor,
     evaluate,
     inspect,
+    machine,
     reseal,
     score,
     train,
@@ -62,12 +63,16 @@ for verb in (
 ):
     app.command()(verb)
 
+_TRAINING = {"train", "ablate", "demo"}
+
 
 def main() -> NoReturn:
     """Run the command line of this process and leave it."""
     # OpenMP's threads spin while they wait; one other busy process then makes two threads fifty times slower than one.
     # It reads this when torch is loaded, which is later.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if not _TRAINING.isdisjoint(sys.argv[1:3]):  # the verb is the first word, or the second behind --debug
+        machine.start_again_with_room()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])

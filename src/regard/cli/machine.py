@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 
 def set_up(threads: int | None, device: str) -> None:
     """Set the processor threads of torch, let freed memory be used again, and refuse a device that is not there."""
@@ -14,3 +17,12 @@ def set_up(threads: int | None, device: str) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
     best_device(device)
+
+
+def start_again_with_room() -> None:
+    """Start this program once more, in its own place, if a training then needs less memory; nothing is read before."""
+    from regard.training.allocator import environment_without_caches
+
+    environment = environment_without_caches(os.environ)
+    if environment is not None and sys.executable:
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)

@@ -17,6 +17,12 @@ from regard.nn.dropout import Dropout
 Sublayer = Callable[[Tensor], Tensor]
 
 
+def join(x: Tensor, dropout: nn.Module, branch: Tensor) -> Tensor:
+    """Return ``x + dropout(branch)``, in the place of what dropout made where that is a tensor of its own."""
+    dropped: Tensor = dropout(branch)
+    return x + dropped if dropped is branch or dropped.dtype != x.dtype else dropped.add_(x)
+
+
 class PostNorm(nn.Module):
     """``norm(x + dropout(sublayer(x)))``: the paper's order (section 5.4)."""
 
@@ -27,7 +33,7 @@ class PostNorm(nn.Module):
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], sublayer: Sublayer) -> Float[Tensor, "B L D"]:
         """Return the normalised sum of ``x_BLD`` and what ``sublayer`` makes of it."""
-        return self.norm(x_BLD + self.dropout(sublayer(x_BLD)))  # type: ignore[no-any-return]
+        return self.norm(join(x_BLD, self.dropout, sublayer(x_BLD)))  # type: ignore[no-any-return]
 
 
 class PreNorm(nn.Module):
@@ -43,7 +49,7 @@ class PreNorm(nn.Module):
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], sublayer: Sublayer) -> Float[Tensor, "B L D"]:
         """Return ``x_BLD`` plus what ``sublayer`` makes of its normalised self."""
-        return x_BLD + self.dropout(sublayer(self.norm(x_BLD)))  # type: ignore[no-any-return]
+        return join(x_BLD, self.dropout, sublayer(self.norm(x_BLD)))
 
 
 class NoResidual(nn.Module):

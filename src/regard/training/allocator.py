@@ -1,14 +1,18 @@
-"""Where large buffers go when they are freed: kept by the process instead of given back to the system."""
+"""Where large buffers go when they are freed: kept by the process, in holes that the next ones fit into."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+from collections.abc import Mapping
 
 # from glibc's malloc.h; the values are bytes
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _NEVER_TRIM = (1 << 31) - 1
 _MAP_FROM = (1 << 30, 32 << 20)  # some versions of glibc refuse more than the second
+
+_TUNABLES, _CACHES = "GLIBC_TUNABLES", "glibc.malloc.tcache_count"
 
 
 def keep_freed_memory() -> bool:
@@ -25,3 +29,23 @@ def keep_freed_memory() -> bool:
         return False
     mapped_later = any(mallopt(_M_MMAP_THRESHOLD, size) for size in _MAP_FROM)
     return mapped_later and bool(mallopt(_M_TRIM_THRESHOLD, _NEVER_TRIM))
+
+
+def environment_without_caches(environment: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the environment in which a process of glibc lets freed blocks join up, or None where nothing is to do.
+
+    torch asks for aligned blocks. glibc (2.36) cuts each from a larger one and frees what is left over, less than a
+    hundred bytes; its cache for small blocks takes them, and from there they never join their neighbours again. The
+    hole that the large block leaves is then those bytes too small for the next tensor of the same size. The cache can
+    only be left out from the start of a process. Where somebody has set it, or the C library is another, nothing is to
+    do.
+    """
+    try:
+        if not (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc"):
+            return None
+    except (AttributeError, ValueError, OSError):  # not a system of this kind, or none that knows the word
+        return None
+    said = environment.get(_TUNABLES, "")
+    if _CACHES in said:
+        return None
+    return {**environment, _TUNABLES: ":".join(filter(None, (said, f"{_CACHES}=0")))}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from regard.training.allocator import environment_without_caches
 from unit.runs.toys import RECIPE, write_bundle, write_corpus
 
 COMMAND = [sys.executable, "-m", "regard"]
@@ -43,6 +44,10 @@ def start_training(out: str) -> subprocess.Popen[bytes]:
 
 def test_a_polite_stop_saves_and_ends_well(place: Path) -> None:
     running = start_training("out")
+    wanted = environment_without_caches(os.environ)
+    if wanted is not None:  # glibc, and nobody has set it: the program has started once more, in its own place
+        environment = Path(f"/proc/{running.pid}/environ").read_bytes().split(b"\0")
+        assert f"GLIBC_TUNABLES={wanted['GLIBC_TUNABLES']}".encode() in environment
     running.send_signal(signal.SIGTERM)
     _, said = running.communicate()
     assert running.returncode == 0

@@ -54,3 +54,18 @@ def test_the_same_seed_drops_the_same() -> None:
     x = torch.ones(17, 3)
     first, second = (torch.manual_seed(5) and drop(x, 0.3) for _ in range(2))
     assert torch.equal(first, second)
+
+
+def test_gradients_of_gradients_pass_there_too() -> None:
+    x = torch.ones(7, 5, requires_grad=True)
+    y = drop(x, 0.5)
+    (first,) = torch.autograd.grad((y * x).sum(), x, create_graph=True)  # y is linear in x, so this is 2 y
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert torch.equal(second, 2 * y.detach())
+
+
+def test_what_is_kept_for_the_gradient_is_half_a_mask_of_numbers() -> None:
+    kept: list[torch.Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):  # type: ignore[func-returns-value]
+        drop(torch.ones(7, 5, requires_grad=True), 0.5)
+    assert sum(tensor.nbytes for tensor in kept) == 7 * 5 * 2

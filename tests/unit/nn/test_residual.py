@@ -45,3 +45,17 @@ def test_dropout_falls_on_what_the_sublayer_adds(kind: type[nn.Module]) -> None:
     added = residual(x, torch.ones_like) - around
     assert set(added.unique().tolist()) == {0.0, 2.0}  # kept features are scaled up by 1 / (1 - 0.5)
     assert torch.equal(residual.eval()(x, torch.ones_like), around + 1)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_neither_the_stream_nor_the_branch_is_written_over(training: bool) -> None:
+    x, branch = torch.randn(2, 3, 5), torch.randn(2, 3, 5)
+    before = x.clone(), branch.clone()
+    PreNorm(nn.Identity(), 0.5).train(training)(x, lambda _: branch)
+    assert torch.equal(x, before[0])
+    assert torch.equal(branch, before[1])
+
+
+def test_a_branch_of_half_numbers_joins_a_stream_of_whole_ones() -> None:
+    sum_ = PreNorm(nn.Identity(), 0.5)(torch.randn(2, 3, 5), lambda x: x.bfloat16())
+    assert sum_.dtype == torch.float32

@@ -36,6 +36,26 @@ def test_freed_memory_is_used_again():
         assert fewer < usual / 4
 
 
+def test_a_process_without_caches_is_asked_for_once(monkeypatch):
+    monkeypatch.setattr(allocator.os, "confstr", {"CS_GNU_LIBC_VERSION": "glibc 2.36"}.__getitem__)
+    first = allocator.environment_without_caches({"HOME": "/here"})
+    assert first == {"HOME": "/here", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    assert allocator.environment_without_caches(first) is None
+    mine = {"GLIBC_TUNABLES": "glibc.malloc.check=3"}
+    theirs = allocator.environment_without_caches(mine)
+    assert theirs == {"GLIBC_TUNABLES": "glibc.malloc.check=3:glibc.malloc.tcache_count=0"}
+    assert allocator.environment_without_caches({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=3"}) is None
+
+
+@pytest.mark.parametrize("trouble", [AttributeError, ValueError, OSError])
+def test_another_c_library_is_left_alone(monkeypatch, trouble):
+    def confstr(name):
+        raise trouble
+
+    monkeypatch.setattr(allocator.os, "confstr", confstr)
+    assert allocator.environment_without_caches({}) is None
+
+
 def test_elsewhere_nothing_is_done(monkeypatch):
     monkeypatch.setattr(allocator.sys, "platform", "darwin")
     assert allocator.keep_freed_memory() is False
