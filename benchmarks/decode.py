@@ -21,7 +21,7 @@ from torch import Tensor
 from turns import Work, table, take_turns
 
 from regard.generation import SearchOptions, generate_all
-from regard.models import Sinusoidal, Transformer, bind, build, preset
+from regard.models import PackedWeights, Sinusoidal, Transformer, bind, build, preset
 from regard.training.allocator import keep_freed_memory
 
 VOCABULARY = 10_000
@@ -46,11 +46,12 @@ def sentences(count: int) -> Sentences:
 def regard_side(size: str, batches: list[Sentences], beam: int, threads: int) -> Work:
     torch.set_num_threads(threads)
     keep_freed_memory()
-    model = model_of(size).lay_out_for_steps()  # this and the binding as a Translator has them
+    # all three as a Translator has them
+    model, packed = model_of(size).lay_out_for_steps(), PackedWeights()
     options = SearchOptions(beam=beam, min_length=STEPS, max_length=STEPS, score="average")
 
     def translate(piece: int) -> int:
-        found = generate_all(bind(model), batches[piece], options, batch_tokens=10**9)
+        found = generate_all(bind(model, packed), batches[piece], options, batch_tokens=10**9)
         assert all(len(best.ids) == STEPS for best, *_ in found)
         return len(found)
 

@@ -16,6 +16,7 @@ import regard
 from regard.data import train_exact
 from regard.errors import DamagedError, InputError, RecipeError
 from regard.generation import SamplingOptions, SearchOptions, generate
+from regard.models import packed
 from regard.protocols import EOS, Step
 from regard.translator import Translator, load_ensemble
 from unit.runs.toys import small_model, tokenizer, write_bundle
@@ -41,6 +42,25 @@ def test_the_search_is_the_one_of_the_generation_room(translator: Translator) ->
     assert [one.ids for one in ours] == [hypothesis.ids for hypothesis in found]
     assert [one.score for one in ours] == pytest.approx([hypothesis.score for hypothesis in found], abs=1e-6)
     assert ours[0].text == tokenizer().decode(found[0].ids)
+
+
+@pytest.mark.skipif(not packed._can_pack(), reason="this torch has no packed products")
+def test_wide_matrices_are_packed_once_and_again_when_weights_change(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = translator(TEXTS)
+    packings: list[torch.Tensor] = []
+    pack = packed._pack
+    monkeypatch.setattr(packed, "WIDE", 1)
+    monkeypatch.setattr(packed, "_pack", lambda weight: packings.append(weight) or pack(weight))  # type: ignore[func-returns-value]
+    assert translator(TEXTS) == plain
+    wide = len(packings)
+    assert wide > 1
+    assert translator(TEXTS) == plain
+    assert len(packings) == wide
+    translator.model.output.weight.data.neg_()
+    assert translator(TEXTS) != plain
+    assert len(packings) == wide + 1
 
 
 def test_beam_of_one_call_is_not_kept(translator: Translator) -> None:

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from regard.models.bound import bind
     from regard.models.builder import build, build_classifier, tie
     from regard.models.classifier import SequenceClassifier
+    from regard.models.packed import PackedWeights
     from regard.models.seq2seq import DecoderState, Transformer
 
 _HOME = {
     "Ablated": "ablations",
     "DecoderState": "seq2seq",
+    "PackedWeights": "packed",
     "SequenceClassifier": "classifier",
     "Transformer": "seq2seq",
     "ablate": "ablations",
@@ -53,6 +55,7 @@ __all__ = [
     "Dropout",
     "Learned",
     "NoPositions",
+    "PackedWeights",
     "RelativeBias",
     "Rotary",
     "SequenceClassifier",

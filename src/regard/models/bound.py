@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import torch
@@ -22,10 +23,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules import module as torch_module
 
+from regard.models.packed import PackedWeights
 from regard.models.seq2seq import DecoderState, Transformer
+from regard.models.starting import start_by_length
 from regard.nn import (
     Decoder,
     DecoderLayer,
+    Embedding,
+    Encoder,
+    EncoderLayer,
     FeedForward,
     GatedFeedForward,
     KeysValues,
@@ -35,6 +41,7 @@ from regard.nn import (
     Positions,
     PostNorm,
     PreNorm,
+    TokenTable,
     attend,
 )
 from regard.nn.dropout import Dropout
@@ -42,6 +49,7 @@ from regard.protocols import Step, StepDecoder
 
 Map = Callable[[Tensor], Tensor]
 Join = Callable[[Tensor, Tensor], Tensor]
+BindLinear = Callable[[str, Tensor, Tensor | None], Map]
 Layer = Callable[[Tensor, KeysValues, Tensor | None, KeyValueCache], Tensor]
 
 _KNOWN = frozenset(
@@ -64,22 +72,28 @@ _KNOWN = frozenset(
 )
 """What a decoder is made of, besides positions; a subclass may do anything, so it is not known."""
 
+_KNOWN_OF_ENCODERS = _KNOWN | {Encoder, EncoderLayer, Embedding, TokenTable, nn.Embedding}
 
-def bind(model: Transformer) -> StepDecoder:
+
+def bind(model: Transformer, packed: PackedWeights | None = None) -> StepDecoder:
     """Return a decoder that gives what ``model`` gives, and sooner if its parts are known and only compute.
 
     It is for one search: a part that is exchanged, watched, moved or given other weights afterwards goes unnoticed, or
     half noticed.
+
+    Args:
+        model: in evaluation mode.
+        packed: where its wide matrices are kept from one search to the next, packed; left out, none is packed.
     """
     # a torch that calls them otherwise counts as watched
     watched = any(getattr(torch_module, f"_global_forward_{kind}", True) for kind in ("hooks", "pre_hooks"))
     known = type(model) is Transformer and not _patched(model) and all(map(_only_computes, model.decoder.modules()))
-    return _Bound(model) if known and not watched else model
+    return _Bound(model, packed) if known and not watched else model
 
 
-def _only_computes(part: nn.Module) -> bool:
+def _only_computes(part: nn.Module, known: frozenset[type[nn.Module]] = _KNOWN) -> bool:
     """Tell whether to call ``part`` is to run a forward that is known, for evaluation, and nothing else."""
-    if type(part) not in _KNOWN and not isinstance(part, Positions):
+    if type(part) not in known and not isinstance(part, Positions):
         return False
     watched = (
         part._forward_hooks or part._forward_pre_hooks or (isinstance(part, MultiHeadAttention) and part._listeners)
@@ -123,20 +137,30 @@ class _State:
 class _Bound:
     """A model whose decoder layers are bound to their weights."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, packed: PackedWeights | None) -> None:
         self._model = model
-        self._layers = [_layer(cast(DecoderLayer, layer)) for layer in model.decoder.layers]
+        bind_linear: BindLinear = packed.linear if packed is not None else _plain
+        self._layers = [
+            _layer(cast(DecoderLayer, layer), partial(_named, bind_linear, f"decoder.{number}"))
+            for number, layer in enumerate(model.decoder.layers)
+        ]
         self._final_norm = _norm(model.decoder.final_norm)
+        encoding = (*model.source_embedding.modules(), *model.encoder.modules())
+        self._encodes_by_length = all(_only_computes(part, _KNOWN_OF_ENCODERS) for part in encoding)
+        output = model.output
+        plain = type(output) is nn.Linear and _only_computes(output)
+        self._output: Map = bind_linear("output", output.weight, output.bias) if plain else output
 
     def start(self, source: Int[Tensor, "N S"], source_lengths: Int[Tensor, " N"] | None = None) -> _State:
-        return _State.of(self._model.start(source, source_lengths))
+        start = start_by_length if self._encodes_by_length else Transformer.start
+        return _State.of(start(self._model, source, source_lengths))
 
     def step(self, tokens: Int[Tensor, " N"], state: _State) -> Step:
         inner = state.inner
         x_ND = self._model.target_embedding(tokens[:, None], inner.length)[:, 0]
         for layer, memory, cache in zip(self._layers, inner.memory, inner.caches, strict=True):
             x_ND = layer(x_ND, memory, state.padding, cache)
-        return Step(self._model.output(self._final_norm(x_ND)), state)
+        return Step(self._output(self._final_norm(x_ND)), state)
 
     def reorder(self, state: _State, rows: Int[Tensor, " N"]) -> _State:
         inner = state.inner.reorder(rows)
@@ -144,9 +168,18 @@ class _Bound:
         return replace(state, inner=inner) if same_sources else _State.of(inner)
 
 
-def _layer(layer: DecoderLayer) -> Layer:
-    look_back, look_up = _self_attention(layer.self_attention), _cross_attention(layer.cross_attention)
-    feed_forward = _feed_forward(layer.feed_forward)
+def _plain(name: str, weight: Tensor, bias: Tensor | None) -> Map:
+    return lambda x_ND: F.linear(x_ND, weight, bias)
+
+
+def _named(bind_linear: BindLinear, prefix: str, name: str, weight: Tensor, bias: Tensor | None) -> Map:
+    return bind_linear(f"{prefix}.{name}", weight, bias)
+
+
+def _layer(layer: DecoderLayer, bind_linear: BindLinear) -> Layer:
+    look_back = _self_attention(layer.self_attention, bind_linear)
+    look_up = _cross_attention(layer.cross_attention, bind_linear)
+    feed_forward = _feed_forward(layer.feed_forward, bind_linear)
     enter_self, leave_self = _residual(layer.self_residual)
     enter_cross, leave_cross = _residual(layer.cross_residual)
     enter_feed_forward, leave_feed_forward = _residual(layer.feed_forward_residual)
@@ -159,49 +192,56 @@ def _layer(layer: DecoderLayer) -> Layer:
     return run
 
 
-def _self_attention(attention: MultiHeadAttention) -> Callable[[Tensor, KeyValueCache], Tensor]:
+def _self_attention(
+    attention: MultiHeadAttention, bind_linear: BindLinear
+) -> Callable[[Tensor, KeyValueCache], Tensor]:
     num_heads, scale, positions = attention.num_heads, attention.scale, attention.positions
-    qkv, qkv_bias = attention.qkv.weight, attention.qkv.bias
-    out, out_bias = attention.out.weight, attention.out.bias
-    head_width = out.size(0) // num_heads
+    head_width = attention.out.out_features // num_heads
+    qkv = bind_linear("self.qkv", attention.qkv.weight, attention.qkv.bias)
+    out = bind_linear("self.out", attention.out.weight, attention.out.bias)
 
     def run(x_ND: Tensor, cache: KeyValueCache) -> Tensor:
         offset = cache.length
-        q, k, v = F.linear(x_ND, qkv, qkv_bias).view(x_ND.size(0), 3, num_heads, 1, head_width).unbind(1)
+        q, k, v = qkv(x_ND).view(x_ND.size(0), 3, num_heads, 1, head_width).unbind(1)
         q, k = positions.rotate(q, offset), positions.rotate(k, offset)  # [N, H, 1, K]
         k, v = cache.append(k, v)  # [N, H, T, K]
         seen = attend(q, k, v, scale=scale, bias=positions.bias(1, k.size(2), offset))  # [N, H, 1, K]
-        return F.linear(seen.reshape(x_ND.shape), out, out_bias)
+        return out(seen.reshape(x_ND.shape))
 
     return run
 
 
-def _cross_attention(attention: MultiHeadAttention) -> Callable[[Tensor, KeysValues, Tensor | None], Tensor]:
+def _cross_attention(
+    attention: MultiHeadAttention, bind_linear: BindLinear
+) -> Callable[[Tensor, KeysValues, Tensor | None], Tensor]:
     num_heads, scale = attention.num_heads, attention.scale
-    out, out_bias = attention.out.weight, attention.out.bias
-    width, head_width = out.size(0), out.size(0) // num_heads
-    query = attention.qkv.weight[:width]
+    width = attention.out.out_features
+    head_width = width // num_heads
     query_bias = None if attention.qkv.bias is None else attention.qkv.bias[:width]
+    query = bind_linear("cross.query", attention.qkv.weight[:width], query_bias)
+    out = bind_linear("cross.out", attention.out.weight, attention.out.bias)
 
     def run(x_ND: Tensor, memory: KeysValues, padding: Tensor | None) -> Tensor:
         readers = memory.readers
-        queries = F.linear(x_ND, query, query_bias)[:, None]  # [N, 1, D]
+        queries = query(x_ND)[:, None]  # [N, 1, D]
         grid = readers.group(queries) if readers else queries  # [M, W, D]
         q = grid.view(grid.size(0), grid.size(1), num_heads, head_width).transpose(1, 2)  # [M, H, W, K]
-        seen = attend(q, memory.keys, memory.values, scale=scale, bias=padding).transpose(1, 2)  # [M, W, H, K]
+        # the fused kernel for several queries too: without gradients it is the quicker one, however few the keys
+        seen = F.scaled_dot_product_attention(q, memory.keys, memory.values, attn_mask=padding, scale=scale)
+        seen = seen.transpose(1, 2)  # [M, W, H, K]
         merged = readers.ungroup(seen.reshape(grid.shape)) if readers else seen
-        return F.linear(merged.reshape(x_ND.shape), out, out_bias)
+        return out(merged.reshape(x_ND.shape))
 
     return run
 
 
-def _feed_forward(part: nn.Module) -> Map:
+def _feed_forward(part: nn.Module, bind_linear: BindLinear) -> Map:
     if type(part) is not FeedForward:
         return lambda x_ND: cast(Tensor, part(x_ND[:, None]))[:, 0]
     activation = part.activation
-    inner, inner_bias = part.inner.weight, part.inner.bias
-    outer, outer_bias = part.outer.weight, part.outer.bias
-    return lambda x_ND: F.linear(activation(F.linear(x_ND, inner, inner_bias)), outer, outer_bias)
+    inner = bind_linear("inner", part.inner.weight, part.inner.bias)
+    outer = bind_linear("outer", part.outer.weight, part.outer.bias)
+    return lambda x_ND: outer(activation(inner(x_ND)))
 
 
 def _residual(part: nn.Module) -> tuple[Map, Join]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.generation import Ensemble, Forced, Hypothesis, SearchOptions, force, score_all, score_at_once
-from regard.models import Transformer, bind
+from regard.models import PackedWeights, Transformer, bind
 from regard.plural import plural
 from regard.protocols import StepDecoder
 from regard.training import evaluation_mode
@@ -48,6 +48,7 @@ class ModelEnsemble:
                 f"{plural(len(weights), 'weight')} for {plural(len(models), 'model')}"
             )
         self.models = tuple(models)
+        self._packed = tuple(PackedWeights() for _ in models)
         self._weights, self._average = weights, average
         self._inside, self._modes = 0, ExitStack()
         Ensemble(models, weights, average)  # refuses weights that cannot be, of a single model too
@@ -80,7 +81,10 @@ class ModelEnsemble:
 
     def decoder(self, *, look: bool) -> StepDecoder:
         """Return what is searched; with ``look`` its steps tell where it looks."""
-        decoders = [Looking(model) if look else bind(model) for model in self.models]
+        decoders = [
+            Looking(model) if look else bind(model, packed)
+            for model, packed in zip(self.models, self._packed, strict=True)
+        ]
         return decoders[0] if len(decoders) == 1 else Ensemble(decoders, self._weights, self._average)
 
     def forced(

@@ -134,9 +134,12 @@ class TestIsTheModelsStep:
     def test_in_half_precision(self, dtype: torch.dtype) -> None:
         model = model_of().to(dtype)
         source, lengths = sources(5, 3)
-        for one, other in zip(walk(bind(model), source, lengths), walk(model, source, lengths), strict=True):
+        found = walk(bind(model), source, lengths)
+        exact = walk(model.double(), source, lengths)
+        for one, other in zip(found, exact, strict=True):
             assert one.dtype == dtype
-            torch.testing.assert_close(one, other, rtol=0, atol=2**-6)  # one rounding of a logit between 1 and 2
+            # Four roundings of a logit between 1 and 2; the model's own step is as far from what the weights give.
+            torch.testing.assert_close(one.double(), other, rtol=0, atol=4 * torch.finfo(dtype).eps)
 
 
 class Doubled(nn.Linear):
