@@ -267,10 +267,13 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Translator:
         device: where to translate; ``auto`` is what there is.
 
     Raises:
+        InputError: ``path`` is something else.
         RecipeError: there is no such device here.
         FolderError: there is no model.
         DamagedError: a file differs from what was saved; the message names it.
     """
+    if not isinstance(path, str | Path):
+        raise InputError(f"`path` must be one folder, but is {path!r}; several are opened by load_ensemble")
     return load_ensemble([path], device)
 
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event, Thread, current_thread
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from regard.errors import DamagedError, InputError, RecipeError
 from regard.generation import SamplingOptions, SearchOptions, generate
 from regard.models import packed
 from regard.protocols import EOS, Step
+from regard.translation.request import as_requests
 from regard.translator import Translator, load_ensemble
 from unit.runs.toys import small_model, tokenizer, write_bundle
 
@@ -210,6 +212,24 @@ def test_search_options_of_another_version_are_refused(tmp_path: Path) -> None:
     regard.storage.reseal(folder)
     with pytest.raises(DamagedError, match="search options"):
         regard.load(folder)
+
+
+class Mixed(list[str]):
+    """Texts to the type checker of the tests, which takes one by its number, and not to others."""
+
+    def __getitem__(self, place: Any) -> Any:
+        return "1"
+
+
+@pytest.mark.parametrize("other", [None, 2, b"1"])
+def test_what_is_no_text_is_named(other: Any) -> None:
+    with pytest.raises(InputError, match="text 2 must be a string or a request, but is "):
+        as_requests(Mixed(["1", other]), "")
+
+
+def test_a_beam_is_a_number(translator: Translator) -> None:
+    with pytest.raises(RecipeError, match=r"`generation\.beam` must be a whole number, but is True"):
+        replace(translator.search, beam=True)
 
 
 def test_an_output_is_one_line() -> None:

@@ -171,7 +171,7 @@ class SearchOptions:
 
 
 def _count(key: str, value: int, least: int, most: int = _MOST) -> None:
-    if not isinstance(value, int):
+    if not isinstance(value, int) or isinstance(value, bool):
         raise RecipeError(f"`generation.{key}` must be a whole number, but is {value!r}")
     _number(key, value, least, most)
 

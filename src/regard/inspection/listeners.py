@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from regard.errors import InputError
 from regard.protocols import Listened
 
 Hear = Callable[[str, Tensor], None]
@@ -35,7 +36,12 @@ Hear = Callable[[str, Tensor], None]
 
 
 def attach(model: nn.Module, hear: Hear) -> ExitStack:
-    """Listen to every attention inside ``model`` until the returned stack is closed."""
+    """Listen to every attention inside ``model`` until the returned stack is closed.
+
+    Raises:
+        InputError: ``model`` is no module.
+    """
+    refuse_no_module(model)
     listening = ExitStack()
     speaking: list[nn.Module] = []
     try:
@@ -44,6 +50,13 @@ def attach(model: nn.Module, hear: Hear) -> ExitStack:
         listening.close()
         raise
     return listening
+
+
+def refuse_no_module(model: object) -> None:
+    """Raise InputError unless ``model`` is one that can be looked into."""
+    if not isinstance(model, nn.Module):
+        inside = ", such as its `.model`" if isinstance(getattr(model, "model", None), nn.Module) else ""
+        raise InputError(f"what is watched must be a torch.nn.Module{inside}, but is of type {type(model).__name__}")
 
 
 def softmax_weights(

@@ -21,7 +21,7 @@ from regard.inspection.attention import SIDES, kind_from_path
 from regard.inspection.axes import infer_sizes, looked_up, side_of, sides_of_arguments
 from regard.inspection.facts import GradientFacts, TensorFacts, gradient_facts, tensor_facts
 from regard.inspection.formulas import BY_STEP, Formula, formula_of, formula_of_step
-from regard.inspection.listeners import attach
+from regard.inspection.listeners import attach, refuse_no_module
 from regard.inspection.names import module_name, step_name
 from regard.inspection.steps import follow, stepped, steps_of
 
@@ -102,8 +102,9 @@ def trace(
         sizes: Sizes of axes by letter, where they are not found by themselves.
 
     Raises:
-        InputError: ``loss`` gives something without a gradient.
+        InputError: ``model`` is no module, or ``loss`` gives something without a gradient.
     """
+    refuse_no_module(model)
     told = [value for name, value in (named or {}).items() if "mask" not in name]
     known = infer_sizes(model, [*inputs, *told]) | dict(sizes or {})
     look = _Look(model, known)

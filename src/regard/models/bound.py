@@ -72,6 +72,8 @@ _KNOWN = frozenset(
 )
 """What a decoder is made of, besides positions; a subclass may do anything, so it is not known."""
 
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+
 _KNOWN_OF_ENCODERS = _KNOWN | {Encoder, EncoderLayer, Embedding, TokenTable, nn.Embedding}
 
 
@@ -104,7 +106,7 @@ def _only_computes(part: nn.Module, known: frozenset[type[nn.Module]] = _KNOWN) 
 
 def _patched(part: nn.Module) -> bool:
     """Tell whether a method of ``part`` alone stands before that of its class."""
-    return any(callable(getattr(type(part), name, None)) for name in vars(part))
+    return any(callable(getattr(type(part), name, None)) for name in vars(part).keys() - _OF_EVERY_MODULE)
 
 
 @dataclass(frozen=True)
@@ -145,15 +147,17 @@ class _Bound:
             for number, layer in enumerate(model.decoder.layers)
         ]
         self._final_norm = _norm(model.decoder.final_norm)
-        encoding = (*model.source_embedding.modules(), *model.encoder.modules())
-        self._encodes_by_length = all(_only_computes(part, _KNOWN_OF_ENCODERS) for part in encoding)
         output = model.output
         plain = type(output) is nn.Linear and _only_computes(output)
         self._output: Map = bind_linear("output", output.weight, output.bias) if plain else output
 
     def start(self, source: Int[Tensor, "N S"], source_lengths: Int[Tensor, " N"] | None = None) -> _State:
-        start = start_by_length if self._encodes_by_length else Transformer.start
-        return _State.of(start(self._model, source, source_lengths))
+        model = self._model
+        if source_lengths is None:
+            return _State.of(model.start(source))
+        encoding = (*model.source_embedding.modules(), *model.encoder.modules())
+        known = all(_only_computes(part, _KNOWN_OF_ENCODERS) for part in encoding)
+        return _State.of((start_by_length if known else Transformer.start)(model, source, source_lengths))
 
     def step(self, tokens: Int[Tensor, " N"], state: _State) -> Step:
         inner = state.inner

@@ -25,11 +25,14 @@ class Readers:
     Attributes:
         places: [N] where each row stands in the flattened grid.
         num_memories: M.
+        width: W.
+        in_order: Whether row n stands at place n and no place is left over, so that nothing has to be moved.
     """
 
     places: Int[Tensor, " N"]
     num_memories: int
     width: int
+    in_order: bool = False
 
     @classmethod
     def of(cls, memories: Int[Tensor, " N"], num_memories: int) -> Readers:
@@ -39,15 +42,21 @@ class Readers:
         first = counts.cumsum(0) - counts
         rank = torch.empty_like(memories)
         rank[order] = torch.arange(len(memories), device=memories.device) - first[memories[order]]
-        return cls(memories * width + rank, num_memories, width)
+        places = memories * width + rank
+        in_order = num_memories * width == len(places) and bool((places.diff() == 1).all())
+        return cls(places, num_memories, width, in_order)
 
     def group(self, x: Float[Tensor, "N T ..."]) -> Float[Tensor, "M WT ..."]:
         """Return the rows of each memory one behind the other."""
+        if self.in_order:
+            return x.reshape(self.num_memories, -1, *x.shape[2:])
         grid = x.new_zeros(self.num_memories * self.width, *x.shape[1:])
         return grid.index_copy_(0, self.places, x).view(self.num_memories, -1, *x.shape[2:])
 
     def ungroup(self, x: Float[Tensor, "M WT ..."]) -> Float[Tensor, "N T ..."]:
         """Return each row by itself, the inverse of :meth:`group`."""
+        if self.in_order:
+            return x.reshape(len(self.places), -1, *x.shape[2:])
         grid = x.reshape(self.num_memories * self.width, -1, *x.shape[2:])
         return grid.index_select(0, self.places)
 

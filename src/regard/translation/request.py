@@ -36,10 +36,13 @@ def as_requests(texts: Sequence[str | Request], tag: str | Sequence[str]) -> lis
     """Return what is asked of each text, all with a number.
 
     Raises:
-        InputError: ``texts`` is one string, or there are not as many tags as texts.
+        InputError: ``texts`` is one string, holds something else than texts, or there are not as many tags as texts.
     """
     if isinstance(texts, str):
         raise InputError("`texts` must be a list of strings, but is one string; write [text]")
+    for place, text in enumerate(texts, start=1):
+        if not isinstance(text, str | Request):
+            raise InputError(f"text {place} must be a string or a request, but is {text!r}")
     tags = [tag] * len(texts) if isinstance(tag, str) else tag
     if len(tags) != len(texts):
         raise InputError(f"`tag` must be one tag, or as many as there are texts: {len(tags)} for {len(texts)}")

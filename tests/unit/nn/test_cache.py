@@ -5,6 +5,8 @@ Axes: B rows, H heads, L new tokens, K width of a head.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -178,3 +180,16 @@ class TestReaders:
         assert torch.equal(grid[0], torch.cat([x[1], torch.zeros(4, 7)]))  # the places of nobody hold zeros
         assert torch.equal(grid[2], torch.cat([x[0], x[2], x[3]]))
         assert torch.equal(readers.ungroup(grid), x)
+
+    @pytest.mark.parametrize(
+        ("memories", "in_order"),
+        [((0, 0, 0, 1, 1, 1), True), ((0, 1), True), ((0, 0, 0, 1, 1), False), ((0, 1, 0, 1), False), ((1, 0), False)],
+    )
+    def test_rows_in_order_stay_where_they_are(self, memories: tuple[int, ...], in_order: bool) -> None:
+        readers = Readers.of(torch.tensor(memories), 2)
+        assert readers.in_order is in_order
+        x = torch.arange(1.0, 1.0 + len(memories) * 14).view(-1, 2, 7)
+        moved = replace(readers, in_order=False)
+        assert torch.equal(readers.group(x), moved.group(x))
+        assert torch.equal(readers.ungroup(readers.group(x)), x)
+        assert (readers.group(x).data_ptr() == x.data_ptr()) is in_order
