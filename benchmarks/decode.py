@@ -26,6 +26,7 @@ from regard.training.allocator import keep_freed_memory
 
 VOCABULARY = 10_000
 STEPS = 20
+AT_LEAST = 8  # sentences a turn, or a side that decodes them one at a time would mostly find its cache taken by another
 PAD, BOS, EOS = 0, 2, 3
 Sentences = list[list[int]]
 
@@ -43,19 +44,19 @@ def sentences(count: int) -> Sentences:
     return [[*torch.randint(4, VOCABULARY, (n - 1,), generator=generator).tolist(), EOS] for n in lengths]
 
 
-def regard_side(size: str, batches: list[Sentences], beam: int, threads: int) -> Work:
+def regard_side(size: str, turns: list[list[Sentences]], beam: int, threads: int) -> Work:
     torch.set_num_threads(threads)
     keep_freed_memory()
     # all three as a Translator has them
     model, packed = model_of(size).lay_out_for_steps(), PackedWeights()
     options = SearchOptions(beam=beam, min_length=STEPS, max_length=STEPS, score="average")
 
-    def translate(piece: int) -> int:
-        found = generate_all(bind(model, packed), batches[piece], options, batch_tokens=10**9)
+    def translate(batch: Sentences) -> int:
+        found = generate_all(bind(model, packed), batch, options, batch_tokens=10**9)
         assert all(len(best.ids) == STEPS for best, *_ in found)
         return len(found)
 
-    return translate
+    return lambda turn: sum(map(translate, turns[turn]))
 
 
 def marian_of(ours: Transformer) -> Any:
@@ -107,13 +108,13 @@ def marian_of(ours: Transformer) -> Any:
     return theirs
 
 
-def marian_side(size: str, batches: list[Sentences], beam: int, threads: int) -> Work:
+def marian_side(size: str, turns: list[list[Sentences]], beam: int, threads: int) -> Work:
     torch.set_num_threads(threads)
     model = marian_of(model_of(size))
 
     @torch.inference_mode()
-    def translate(piece: int) -> int:
-        rows = [torch.tensor(row) for row in batches[piece]]
+    def translate(batch: Sentences) -> int:
+        rows = [torch.tensor(row) for row in batch]
         source = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         model.generate(
             input_ids=source,
@@ -125,7 +126,7 @@ def marian_side(size: str, batches: list[Sentences], beam: int, threads: int) ->
         )
         return len(rows)
 
-    return translate
+    return lambda turn: sum(map(translate, turns[turn]))
 
 
 def save_for_ctranslate2(ours: Transformer, folder: str) -> None:
@@ -175,19 +176,18 @@ def save_for_ctranslate2(ours: Transformer, folder: str) -> None:
     spec.save(folder)
 
 
-def ctranslate2_side(size: str, batches: list[Sentences], beam: int, layout: tuple[int, int]) -> Work:
+def ctranslate2_side(size: str, turns: list[list[Sentences]], beam: int, layout: tuple[int, int]) -> Work:
     import ctranslate2
 
     folder = tempfile.mkdtemp()
     save_for_ctranslate2(model_of(size), folder)
     workers, threads = layout
     translator = ctranslate2.Translator(folder, inter_threads=workers, intra_threads=threads)
-    texts = [[["</s>" if i == EOS else f"t{i}" for i in row] for row in batch] for batch in batches]
 
-    def translate(piece: int) -> int:
-        size = max(1, -(-len(texts[piece]) // workers))
+    def translate(batch: Sentences) -> int:
+        size = max(1, -(-len(batch) // workers))
         found = translator.translate_batch(
-            texts[piece],
+            [["</s>" if i == EOS else f"t{i}" for i in row] for row in batch],
             beam_size=beam,
             max_batch_size=size,
             min_decoding_length=STEPS,
@@ -196,7 +196,7 @@ def ctranslate2_side(size: str, batches: list[Sentences], beam: int, layout: tup
         assert all(len(one.hypotheses[0]) == STEPS for one in found)
         return len(found)
 
-    return translate
+    return lambda turn: sum(map(translate, turns[turn]))
 
 
 def main() -> None:
@@ -207,8 +207,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     words = parser.parse_args()
-    batches = [sentences(words.batch * words.rounds)[i :: words.rounds] for i in range(words.rounds)]
-    work = (words.preset, batches, words.beam)
+    count = words.rounds * max(1, AT_LEAST // words.batch)
+    batches = [sentences(words.batch * count)[i::count] for i in range(count)]
+    turns = [batches[turn :: words.rounds] for turn in range(words.rounds)]
+    work = (words.preset, turns, words.beam)
     sides: dict[str, Callable[[], Work]] = {
         "regard": partial(regard_side, *work, words.threads),
         "Marian": partial(marian_side, *work, words.threads),

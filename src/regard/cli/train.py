@@ -93,6 +93,13 @@ def train(
     changes = read_changes(said or ())
     if "data.kind" in changes:
         raise typer.BadParameter("data.kind must stand in a recipe: it says what the rest means", param_hint="--set")
+    own_flags = {"--updates": updates, "--epochs": epochs, "--minutes": minutes, "--seed": seed, "--init": init}
+    for flag, value in own_flags.items():
+        if value is not None and f"training.{flag[2:]}" in changes:
+            raise typer.BadParameter(f"{flag} and training.{flag[2:]} are one; give it once", param_hint="--set")
+    instead = {"--dump": dump, "--dry-run": dry_run, "--lr-range": lr_range, "--replay": replay}
+    if len(several := [flag for flag, asked_for in instead.items() if asked_for]) > 1:
+        raise typer.BadParameter(f"give {several[0]} or {several[1]}, not both", param_hint=several[1])
     if recipe is not None and _names_signals(recipe):
         senseless: dict[str, object] = {
             "--source": source,

@@ -137,7 +137,7 @@ class TokenBatches:
             draw.shuffle(examples)
         rows = examples % len(self._corpus)
         source, target = self._source_widths[rows], self._target_widths[rows]
-        order = np.lexsort((np.where(target % 2 == 0, source, ~source), target))  # ~ turns the order around
+        order = _by_lengths(source, target)
         examples = examples[order]
         np.maximum(source, target, out=source)
         bounds = _cut(source[order], self._max_tokens, self._max_sentences)
@@ -212,12 +212,24 @@ def _widths(lengths: npt.NDArray[np.int32], growth: float, max_tokens: int) -> W
     return widths if growth == 1 else np.minimum(np.ceil(widths * growth), max_tokens).astype(dtype)
 
 
+def _by_lengths(source: Widths, target: Widths) -> Indices:
+    """Return the order by target length and then, up and down in turn, by source length; equal ones stay in order."""
+    span = int(source.max()) + 1
+    source = np.where(target % 2 == 0, source, source.dtype.type(span - 1) - source)
+    if span * (int(target.max()) + 1) > 2**16:
+        return np.lexsort((source, target))
+    # both lengths in one number of 16 bits, which is sorted without comparisons: half of the time
+    return np.argsort(target.astype(np.uint16) * np.uint16(span) + source.astype(np.uint16), kind="stable")
+
+
 def _cut(widths: Widths, max_tokens: int, max_sentences: int) -> Indices:
     """Return where batches begin and the last ends: as many rows as rows × widest allows."""
-    bounds = [0]
+    bounds, counts = [0], np.arange(1, 1 + min(len(widths), max_tokens, max_sentences))
     while (start := bounds[-1]) < len(widths):
         most = min(max_sentences, max_tokens // int(widths[start]))
-        widest = np.maximum.accumulate(widths[start : start + most].astype(np.int64))
-        over = np.flatnonzero(widest * np.arange(1, len(widest) + 1) > max_tokens)
-        bounds.append(start + (int(over[0]) if len(over) else len(widest)))
+        rows = widths[start : start + most]
+        count = len(rows)
+        if int(rows.max()) * count > max_tokens:  # what follows is wider, so fewer fit; the cost grows with each row
+            count = int(np.searchsorted(np.maximum.accumulate(rows) * counts[:count], max_tokens, side="right"))
+        bounds.append(start + count)
     return np.asarray(bounds, dtype=np.int64)

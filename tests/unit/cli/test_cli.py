@@ -190,6 +190,8 @@ def test_what_a_reader_would_not_see_is_told(
         (["train", "--source", "FILE", "--target", "LONG", "--dump"], "FILE has 1 line but .*LONG has 2"),
         (["train", "nowhere.toml"], "the recipe cannot be read"),
         (["train", "--valid", "FILE", "FILE", "--valid-pairs", "FILE"], "not both"),
+        (["train", "--updates", "9", "--set", "training.updates=7"], "--updates and training.updates are one"),
+        (["train", "--dump", "--dry-run"], "give --dump or --dry-run, not both"),
         (["average", "nowhere", "--last", "2", "--best", "2"], "not both"),
         (["average", "nowhere"], "is not the folder of a run"),
         (["average", "nowhere", "--last", "2"], "is not the folder of a run"),

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import ByteTokenizer, EncodedCorpus, NoiseOptions, PairBatch, RawCorpus, TokenBatches
+from regard.data.batches import _by_lengths, _cut
 from regard.data.columns import Columns
 from regard.errors import DataError, RecipeError
 from regard.protocols import Batch, BatchSource
@@ -157,6 +159,26 @@ def test_little_is_padding_and_little_budget_is_wasted() -> None:
     assert target_padding < 0.03
     used = sum(max(batch.source.numel(), batch.target_out.numel()) for batch in batches) / len(batches)
     assert used > 0.93 * 2039
+
+
+@pytest.mark.parametrize("longest", [7, 60, 300])  # in one number of 16 bits, nearly so, and not
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+def test_the_order_is_that_of_two_keys(longest: int, dtype: type[np.unsignedinteger[Any]]) -> None:
+    draw = np.random.default_rng(3)
+    source, target = (draw.integers(1, longest + 1, 5003).astype(dtype) for _ in range(2))
+    expected = np.lexsort((np.where(target % 2 == 0, source, ~source), target))
+    assert np.array_equal(_by_lengths(source, target), expected)
+
+
+@pytest.mark.parametrize(("max_tokens", "max_sentences"), [(97, 10**9), (10**9, 13), (97, 5), (60, 60), (10**9, 10**9)])
+def test_batches_are_as_large_as_the_budget_allows(max_tokens: int, max_sentences: int) -> None:
+    widths = np.random.default_rng(4).integers(1, 60, 1009).astype(np.uint16)
+    expected = [0]
+    for place, _ in enumerate(widths):
+        rows = place - expected[-1] + 1
+        if rows > max_sentences or rows * int(widths[expected[-1] : place + 1].max()) > max_tokens:
+            expected.append(place)
+    assert _cut(widths, max_tokens, max_sentences).tolist() == [*expected, len(widths)]
 
 
 def test_skipped_batches_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,9 +44,10 @@ def key_and_text(line: str, flag: str, example: str) -> tuple[str, str]:
 def value_of(text: str) -> Any:
     """Return what TOML reads in ``text``, or, where it is none, the text itself."""
     try:
-        return tomllib.loads(f"x = {text}")["x"]
+        read = tomllib.loads(f"x = {text}")
     except (ValueError, RecursionError):  # not TOML, or a number of thousands of digits
         return text
+    return read["x"] if len(read) == 1 else text  # of several lines each might be a key
 
 
 def changed(tables: Mapping[str, Any], changes: Changes) -> Tables:

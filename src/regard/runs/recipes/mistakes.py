@@ -28,7 +28,7 @@ _WANTED = {
     "float_type": "a number",
     "string_type": "a text",
     "bool_type": "true or false, without quotes",
-    "tuple_type": "a list, in square brackets",
+    "tuple_type": "a list",
     "dataclass_type": "a table",
     "dict_type": "a table",
     "mapping_type": "a table",

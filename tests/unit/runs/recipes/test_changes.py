@@ -51,3 +51,8 @@ def test_changes_win_over_the_file_and_a_mistake_is_not_blamed_on_it(tmp_path: P
     assert (asked.given.training.label_smoothing, asked.given.training.updates) == (0.2, 11)
     with pytest.raises(RecipeError, match=r"r\.toml with training\.updatse: .*updates"):
         plan(recipe, changes={"training.updatse": 5})
+
+
+def test_nothing_behind_a_value_is_dropped() -> None:
+    assert read_changes(["training.seed=2\nupdates = 3"]) == {"training.seed": "2\nupdates = 3"}
+    assert read_changes(["data.source=[1,\n2]"]) == {"data.source": [1, 2]}
