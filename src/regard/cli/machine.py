@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 
 def set_up(threads: int | None, device: str) -> None:
@@ -25,4 +26,5 @@ def start_again_with_room() -> None:
 
     environment = environment_without_caches(os.environ)
     if environment is not None and sys.executable:
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+        with suppress(OSError):  # not allowed here: the training only takes more memory
+            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)

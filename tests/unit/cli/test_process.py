@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from regard.cli import machine
 from regard.training.allocator import environment_without_caches
 from unit.runs.toys import RECIPE, write_bundle, write_corpus
 
@@ -204,3 +205,16 @@ def test_closed_standard_streams_are_no_fault(place: Path) -> None:
     closed = "exec 0<&- 1>&- 2>&-; exec " + " ".join(COMMAND)
     assert subprocess.run(["sh", "-c", f"{closed} --help"], check=False).returncode in (0, 1)
     assert subprocess.run(["sh", "-c", f"{closed} translate model"], check=False).returncode in (1, 2)
+
+
+def test_where_no_program_may_be_started_the_training_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def refuse(program: str, words: list[str], environment: dict[str, str]) -> None:
+        asked.append(words)
+        raise PermissionError
+
+    monkeypatch.setattr(machine.os, "execve", refuse)
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    machine.start_again_with_room()
+    assert asked == ([[sys.executable, *sys.orig_argv[1:]]] if environment_without_caches({}) else [])
