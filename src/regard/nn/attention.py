@@ -63,7 +63,10 @@ def scores_of(
 ) -> Float[Tensor, "B H T S"]:
     """Return ``q kᵀ · scale + bias``: how well each key answers each query, before the mask."""
     scale = 1 / math.sqrt(q_BHTK.size(-1)) if scale is None else scale
-    scores = (q_BHTK * scale) @ k_BHSK.transpose(-2, -1)
+    if q_BHTK.dtype == torch.float16:  # the product itself could leave its range
+        scores = (q_BHTK * scale) @ k_BHSK.transpose(-2, -1)
+    else:  # mostly fewer numbers to scale, and no second copy of the queries
+        scores = (q_BHTK @ k_BHSK.transpose(-2, -1)) * scale
     return scores if bias is None else scores + bias
 
 
@@ -209,7 +212,10 @@ class MultiHeadAttention(nn.Module):
         """Return ``parts`` tensors [B, H, L, K]: features are split, every head keeps all positions."""
         batch, length, width = x.shape
         head_width = width // (parts * self.num_heads)
-        return x.view(batch, length, parts, self.num_heads, head_width).permute(2, 0, 3, 1, 4).unbind(0)
+        heads = x.view(batch, length, parts, self.num_heads, head_width).permute(2, 0, 3, 1, 4)
+        if x.device.type == "cpu" and 1 < length <= SHORT:
+            heads = heads.contiguous()  # plain products want it so, and would copy each part by itself
+        return heads.unbind(0)
 
     def merge_heads(self, x_BHTK: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
         """Return the heads side by side again, the inverse of :meth:`split_heads` with one part."""

@@ -31,28 +31,29 @@ def drop(x: Tensor, share: float) -> Tensor:
     """
     if x.device.type != "cpu":
         return F.dropout(x, share)
+    dropped = round(share * _LEVELS)
     words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64)
     words.random_(-(2**63), None)  # without an upper end: all 64 bits
     draws = words.view(torch.int16)[: x.numel()].view(x.shape)
-    return Silence.apply(x, draws, round(share * _LEVELS))  # type: ignore[no-any-return, no-untyped-call]
+    # straight into bytes: a comparison of 16-bit integers that gives booleans or numbers takes several times as long
+    kept = torch.ge(draws, dropped - _LEVELS // 2, out=torch.empty(x.shape, dtype=torch.uint8))
+    return Silence.apply(x, kept, _LEVELS / (_LEVELS - dropped))  # type: ignore[no-any-return, no-untyped-call]
 
 
 class Silence(torch.autograd.Function):
-    """Zero where a draw is among the ``dropped`` lowest of 2¹⁶, the rest scaled up.
+    """``x · kept · scale``, where ``kept`` holds a byte per number: 1, or 0 for what is dropped.
 
-    Its gradient is itself with the same draws, which are kept for it: half of what a mask of numbers would take.
+    Its gradient is itself with the same bytes, which are kept for it: a quarter of what a mask of numbers would take.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, draws: Tensor, dropped: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
         """Return a new tensor like ``x``."""
-        ctx.save_for_backward(draws)
-        ctx.dropped = dropped
-        # straight into numbers: a comparison of 16-bit integers that gives booleans takes several times as long
-        kept = torch.ge(draws, dropped - _LEVELS // 2, out=torch.empty(x.shape, dtype=x.dtype))
-        return kept.mul_(x).mul_(_LEVELS / (_LEVELS - dropped))
+        ctx.save_for_backward(kept)
+        ctx.scale = scale
+        return kept.to(x.dtype).mul_(x).mul_(scale)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         """Silence and scale the same places."""
-        return Silence.apply(gradient, *ctx.saved_tensors, ctx.dropped), None, None  # type: ignore[no-untyped-call]
+        return Silence.apply(gradient, *ctx.saved_tensors, ctx.scale), None, None  # type: ignore[no-untyped-call]
