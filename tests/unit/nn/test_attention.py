@@ -190,6 +190,12 @@ class TestAttend:
         assert out.isfinite().all()
 
     @pytest.mark.parametrize("num_keys", KEYS)
+    def test_half_numbers_whose_product_alone_would_leave_their_range(self, num_keys: int) -> None:
+        q, k, v = qkv(num_keys, dtype=torch.float16)
+        out = attend(torch.full_like(q, 150.0), torch.full_like(k, 100.0), v)  # 105,000, and scaled 39,686
+        assert out.isfinite().all()
+
+    @pytest.mark.parametrize("num_keys", KEYS)
     def test_dropout_drops(self, num_keys: int) -> None:
         q, k, v = qkv(num_keys)
         torch.manual_seed(5)
@@ -229,6 +235,24 @@ class TestMultiHeadAttention:
         weights = (q @ k.transpose(-1, -2) / math.sqrt(K)).softmax(-1)
         expected = layer.out((weights @ v).transpose(1, 2).reshape(B, T, D))
         torch.testing.assert_close(layer(x), expected)
+
+    def test_few_queries_keep_one_copy_of_their_heads_for_the_gradient(self) -> None:
+        layer, x = attention(), torch.randn(B, T, D)
+        kept: dict[int, int] = {}
+
+        def keep(tensor: Tensor) -> Tensor:
+            memory = tensor.untyped_storage()
+            kept[memory.data_ptr()] = memory.nbytes()
+            return tensor
+
+        held: list[Tensor] = []  # or a place that is free again might count for another
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: held.append(t) or keep(t), lambda t: t):  # type: ignore[func-returns-value]
+            layer(x)
+        for weight in layer.parameters():
+            kept.pop(weight.data_ptr(), None)
+        read = merged = B * T * D
+        weights, heads = B * H * T * T, 3 * B * T * D
+        assert sorted(kept.values()) == [4 * numbers for numbers in (weights, read, merged, heads)]
 
     def test_cross_attention_is_the_same_maps_on_two_sequences(self) -> None:
         layer, x, memory = attention(), torch.randn(B, T, D), torch.randn(B, 11, D)
