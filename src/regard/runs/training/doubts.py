@@ -3,6 +3,7 @@
 ==================  =================================================================================================
 looks unsplit       ``word`` tokens, and one word in 20 ends in a punctuation mark, or most long lines have no space
 looks cut already   one line in 10 holds the marks of subwords (``@@ `` or ``▁``), and sentencepiece cuts it again
+copied              more than half of the pairs have the same text on both sides
 unknown             more than 1 % of the tokens of a side are ``<unk>``; or, with byte fallback, spelled by bytes
 cut                 more than 1 % of the pairs were left out, or clipped, for their length
 known to training   more than 1 % of the validation sources are sources of training pairs as well
@@ -41,6 +42,7 @@ def doubts(prepared: Prepared) -> list[str]:
         ("source", prepared.source_tokenizer, [source for source, _ in pairs]),
         ("target", prepared.target_tokenizer, [target for _, target in pairs]),
     )
+    found += _about_copies(pairs)
     joint = prepared.source_tokenizer is prepared.target_tokenizer
     together = corpus.counts("source") + corpus.counts("target") if joint else None
     for side, tokenizer, lines in sides:
@@ -81,6 +83,14 @@ def _about_text(side: Side, tokenizer: TextTokenizer, lines: Sequence[str]) -> I
         yield (
             f'the {side} side looks cut into pieces already: {marked:.0%} of its lines hold "@@ " or "▁"; give the '
             'text as it was, or let tokenizer.kind be "word"'
+        )
+
+
+def _about_copies(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if (same := sum(source == target for source, target in pairs) / max(len(pairs), 1)) > 0.5:
+        yield (
+            f"{same:.0%} of the pairs have the same text on both sides, so copying is what will be learned; look whether "
+            "one file stands for both sides"
         )
 
 

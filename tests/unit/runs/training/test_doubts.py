@@ -50,6 +50,15 @@ def test_a_clean_text(tmp_path: Path) -> None:
     assert told(tmp_path, lines, lines[::-1], WORD) == []
 
 
+def test_the_same_file_for_both_sides(tmp_path: Path) -> None:
+    lines = sentences(200)
+    assert told(tmp_path, lines, lines, WORD) == [
+        "100% of the pairs have the same text on both sides, so copying is what will be learned; look whether one file "
+        "stands for both sides"
+    ]
+    assert told(tmp_path, lines, [*lines[:99], *lines[:98:-1]], WORD) == []
+
+
 @pytest.mark.parametrize(
     ("source", "recipe", "expected"),
     [
@@ -75,7 +84,7 @@ def test_what_the_text_looks_like(tmp_path: Path, source: list[str], recipe: str
 def test_unknown_words_and_bytes(tmp_path: Path) -> None:
     lines = sentences(200)
     valid = [*sentences(10, seed=2), "eleven twelve"], sentences(11, seed=3)
-    (found,) = told(tmp_path, lines, lines, WORD, valid)
+    (found,) = told(tmp_path, lines, lines[::-1], WORD, valid)
     assert found.startswith("2.") or found.startswith("3."), found
     assert "of the tokens of the source side of the validation text are unknown" in found
     odd = [line + " " + "äöüßéèêñçøåæœðþĸŋħŧłđ"[i % 21] for i, line in enumerate(lines)]
