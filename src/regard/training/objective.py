@@ -137,6 +137,8 @@ def _by_chunks(
                     d_weight.addmm_(d_z.T, h_product[rows])  # adds while it multiplies: no other matrix of this size
                 else:
                     d_weight += d_z.T @ h_product[rows]
+                del d_z
+            del z, p  # or the next chunk would be made beside this one
 
         log_p = p_labels.log()
         # a probability that is no normal number has lost digits, or all of them; its logarithm has not

@@ -89,8 +89,8 @@ def _about_text(side: Side, tokenizer: TextTokenizer, lines: Sequence[str]) -> I
 def _about_copies(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
     if (same := sum(source == target for source, target in pairs) / max(len(pairs), 1)) > 0.5:
         yield (
-            f"{same:.0%} of the pairs have the same text on both sides, so copying is what will be learned; look whether "
-            "one file stands for both sides"
+            f"{same:.0%} of the pairs have the same text on both sides, so copying is what will be learned; look "
+            "whether one file stands for both sides"
         )
 
 
