@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 
 def set_up(threads: int | None, device: str) -> None:
@@ -21,10 +22,20 @@ def set_up(threads: int | None, device: str) -> None:
 
 
 def start_again_with_room() -> None:
-    """Start this program once more, in its own place, if a training then needs less memory; nothing is read before."""
+    """Start this program once more, in its own place, if a training then needs less memory; nothing is read before.
+
+    Only where the process is the command and nothing else. Of a script that calls ``main`` nobody knows what it did
+    before, or what it would do after.
+    """
     from regard.training.allocator import environment_without_caches
 
     environment = environment_without_caches(os.environ)
-    if environment is not None and sys.executable:
+    if environment is not None and sys.executable and _is_the_command():
         with suppress(OSError):  # not allowed here: the training only takes more memory
             os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+
+
+def _is_the_command() -> bool:
+    """Tell ``regard …`` and ``python -m regard …`` from other ways to get here."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return Path(sys.argv[0]).name == "regard" if spec is None else spec.name == "regard.__main__"

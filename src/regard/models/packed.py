@@ -47,8 +47,7 @@ class PackedWeights:
         """
         if not _worth_packing(weight):
             return lambda x_NI: F.linear(x_NI, weight, bias)
-        if name in self._held and self._held[name][0] != _mark(weight):
-            del self._held[name]
+        mark = _mark(weight)
         packed: Tensor | None = None
 
         def run(x_NI: Tensor) -> Tensor:
@@ -56,15 +55,16 @@ class PackedWeights:
             if len(x_NI) == 1 or torch.is_grad_enabled():
                 return F.linear(x_NI, weight, bias)
             if packed is None:
-                packed = self._packed(name, weight)
+                packed = self._packed(name, weight, mark)
             return _product(x_NI, packed, bias)
 
         return run
 
-    def _packed(self, name: str, weight: Tensor) -> Tensor:
-        if name not in self._held:
-            self._held[name] = _mark(weight), _pack(weight)
-        return self._held[name][1]
+    def _packed(self, name: str, weight: Tensor, mark: object) -> Tensor:
+        held = self._held.get(name)  # once: another thread may be here too
+        if held is None or held[0] != mark:
+            held = self._held[name] = mark, _pack(weight)
+        return held[1]
 
 
 def _worth_packing(weight: Tensor) -> bool:
@@ -74,8 +74,13 @@ def _worth_packing(weight: Tensor) -> bool:
 
 
 def _mark(weight: Tensor) -> object:
-    """Return what is another when a weight is: nobody counts the changes that are made through ``.data``."""
-    return weight.data_ptr(), 0 if weight.is_inference() else weight._version, weight.detach().sum().item()
+    """Return what is another when a weight is: nobody counts the changes that are made through ``.data``.
+
+    Each row is summed with a factor of its own for each column, so that numbers that change places are noticed too.
+    """
+    factors = torch.arange(weight.size(1), dtype=weight.dtype).cos_().add_(2)
+    sums = torch.mv(weight.detach(), factors)
+    return weight.data_ptr(), 0 if weight.is_inference() else weight._version, sums.numpy().tobytes()
 
 
 def _pack(weight: Tensor) -> Tensor:

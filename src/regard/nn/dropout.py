@@ -31,9 +31,9 @@ def drop(x: Tensor, share: float) -> Tensor:
     On a CPU torch draws one number per element, one after the other on one thread, which is slower than the
     matrix product beside it. Here 64 random bits serve four elements, so ``share`` is rounded to a multiple of 2⁻¹⁶.
     """
-    if x.device.type != "cpu":
+    if x.device.type != "cpu" or share == 1:
         return F.dropout(x, share)
-    dropped = round(share * _LEVELS)
+    dropped = min(round(share * _LEVELS), _LEVELS - 1)
     words = torch.empty((x.numel() + 7) // 8 * 2, dtype=torch.int64)
     words.random_(-(2**63), None)  # without an upper end: all 64 bits
     # straight into bytes: a comparison of 16-bit integers that gives booleans or numbers takes several times as long

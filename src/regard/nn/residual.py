@@ -9,18 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
 
-from regard.nn.dropout import Dropout
+from regard.nn.dropout import Dropout, drop
 
 Sublayer = Callable[[Tensor], Tensor]
 
 
 def join(x: Tensor, dropout: nn.Module, branch: Tensor) -> Tensor:
-    """Return ``x + dropout(branch)``, in the place of what dropout made where that is a tensor of its own."""
-    dropped: Tensor = dropout(branch)
-    return x + dropped if dropped is branch or dropped.dtype != x.dtype else dropped.add_(x)
+    """Return ``x + dropout(branch)``, in the place of what dropout made where that is a new tensor that nobody sees."""
+    alike = x.shape == branch.shape and x.dtype == branch.dtype
+    if alike and type(dropout) is Dropout and dropout.training and dropout.p > 0 and not _watched(dropout):
+        return drop(branch, dropout.p).add_(x)
+    return x + dropout(branch)  # type: ignore[no-any-return]
+
+
+def _watched(part: nn.Module) -> bool:
+    """Tell whether a hook may see or change what ``part`` makes, or a compiler may, which needs no place spared."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return torch.compiler.is_compiling() or any(
+        getattr(part, kind) or getattr(torch_module, f"_global{kind}", True) for kind in kinds
+    )
 
 
 class PostNorm(nn.Module):

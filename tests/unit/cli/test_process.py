@@ -216,5 +216,15 @@ def test_where_no_program_may_be_started_the_training_goes_on(monkeypatch: pytes
 
     monkeypatch.setattr(machine.os, "execve", refuse)
     monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    monkeypatch.setattr(sys, "argv", ["elsewhere/regard", "train"])
     machine.start_again_with_room()
     assert asked == ([[sys.executable, *sys.orig_argv[1:]]] if environment_without_caches({}) else [])
+
+
+def test_a_script_that_calls_the_command_line_is_not_started_again(place: Path) -> None:
+    script = "import os\nos.environ.pop('GLIBC_TUNABLES', None)\nprint('here')\nfrom regard.cli import main\nmain()\n"
+    words = ["train", "recipe.toml", "--out", "from-a-script", "-q"]
+    piped = subprocess.run([sys.executable, "-", *words], input=script, capture_output=True, text=True, check=False)
+    assert (piped.returncode, piped.stdout, piped.stderr) == (0, "here\n", "")
+    assert (Path("from-a-script") / "model").is_dir()

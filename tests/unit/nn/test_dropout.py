@@ -71,3 +71,8 @@ def test_what_is_kept_for_the_gradient_is_one_bit_a_number() -> None:
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):  # type: ignore[func-returns-value]
         drop(torch.ones(7, 5, requires_grad=True), 0.5)
     assert sum(tensor.nbytes for tensor in kept) == 5  # 35 bits
+
+
+def test_a_share_next_to_one() -> None:
+    assert drop(torch.ones(7, 5), 0.999995).isfinite().all()
+    assert torch.equal(drop(torch.ones(1009, 1013), 1.0), torch.zeros(1009, 1013))

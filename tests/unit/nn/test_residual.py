@@ -59,3 +59,34 @@ def test_neither_the_stream_nor_the_branch_is_written_over(training: bool) -> No
 def test_a_branch_of_half_numbers_joins_a_stream_of_whole_ones() -> None:
     sum_ = PreNorm(nn.Identity(), 0.5)(torch.randn(2, 3, 5), lambda x: x.bfloat16())
     assert sum_.dtype == torch.float32
+
+
+@pytest.mark.parametrize("kind", [PostNorm, PreNorm])
+def test_hooks_of_every_kind_are_called_and_see_what_dropout_made(kind: type[PostNorm | PreNorm]) -> None:
+    part, x = kind(nn.Identity(), 0.5), torch.full((2, 3, 5), 100.0, requires_grad=True)
+    seen: list[Tensor] = []
+    part.dropout.register_forward_hook(lambda _, __, out: seen.append(out))
+    for module in part.modules():
+        module.register_full_backward_hook(lambda _, __, gradients: seen.append(gradients[0]))
+    part(x, lambda y: 1 + 0 * y).sum().backward()
+    assert set(seen[0].unique().tolist()) == {0.0, 2.0}
+    assert len(seen) == 1 + 3  # the part itself, its norm and its dropout
+
+
+def test_what_another_dropout_returns_is_left_as_it_is() -> None:
+    class Held(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held = nn.Parameter(torch.ones(2, 3, 5), requires_grad=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.held
+
+    part, x = PreNorm(nn.Identity(), 0.5), torch.randn(2, 3, 5)
+    part.dropout = Held()
+    assert torch.equal(part(x, lambda y: y), x + 1)
+    assert torch.equal(part.dropout.held, torch.ones(2, 3, 5))
+
+
+def test_a_branch_may_be_one_vector_for_all() -> None:
+    assert PreNorm(nn.Identity(), 0.5)(torch.zeros(2, 3, 5), lambda _: torch.ones(5)).shape == (2, 3, 5)
