@@ -71,7 +71,7 @@ def main() -> NoReturn:
     # OpenMP's threads spin while they wait; one other busy process then makes two threads fifty times slower than one.
     # It reads this when torch is loaded, which is later.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if not _TRAINING.isdisjoint(sys.argv[1:3]):  # the verb is the first word, or the second behind --debug
+    if next((word for word in sys.argv[1:] if not word.startswith("-")), "") in _TRAINING:
         machine.start_again_with_room()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)

@@ -17,7 +17,7 @@ class Dropout(nn.Dropout):
     """``torch.nn.Dropout`` with cheaper draws on a CPU, see :func:`drop`.
 
     Args:
-        p: The share that is dropped, from 0 up to but not 1.
+        p: The share that is dropped, from 0 to 1.
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ Sublayer = Callable[[Tensor], Tensor]
 
 
 def join(x: Tensor, dropout: nn.Module, branch: Tensor) -> Tensor:
-    """Return ``x + dropout(branch)``, in the place of what dropout made where that is a new tensor that nobody sees."""
+    """Return ``x + dropout(branch)``; the sum overwrites the dropped branch where nobody else can hold it."""
     alike = x.shape == branch.shape and x.dtype == branch.dtype
     if alike and type(dropout) is Dropout and dropout.training and dropout.p > 0 and not _watched(dropout):
         return drop(branch, dropout.p).add_(x)
