@@ -1,6 +1,6 @@
 """The decoder's step as one straight run over its weights, for searches that nobody watches.
 
-``Transformer.step`` goes through some twenty modules a layer, and torch looks each one up, asks it for hooks and calls it:
+``Transformer.step`` goes through some twenty modules a layer, and torch looks each up, asks it for hooks and calls it:
 with few rows that takes as long as the products. :func:`bind` takes the same weights out of their modules, and a test
 holds it equal to ``Transformer.step``, its oracle. A Translator asks for it at each search, and gets the model itself
 where anyone watches or a part is not known. A position encoding needs nothing here: its hooks are called as everywhere.
