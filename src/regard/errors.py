@@ -45,7 +45,15 @@ class InputError(RegardError):
 
 
 class RecipeError(InputError, ValueError):
-    """A recipe key or value cannot be used."""
+    """Recipe keys or values cannot be used.
+
+    Attributes:
+        mistakes: a sentence for each.
+    """
+
+    def __init__(self, *mistakes: str) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = mistakes
 
 
 class DataError(InputError):
@@ -79,6 +87,12 @@ class InterruptedRun(RegardError):  # noqa: N818 - it is what was asked for, not
     """The user stopped the run; its state was saved."""
 
     exit_code = 130
+
+
+def refuse(*mistakes: str) -> None:
+    """Raise one `RecipeError` with all ``mistakes``, if there are any."""
+    if mistakes:
+        raise RecipeError(*mistakes)
 
 
 @contextmanager

@@ -93,10 +93,13 @@ def train(
     changes = read_changes(said or ())
     if "data.kind" in changes:
         raise typer.BadParameter("data.kind must stand in a recipe: it says what the rest means", param_hint="--set")
-    own_flags = {"--updates": updates, "--epochs": epochs, "--minutes": minutes, "--seed": seed, "--init": init}
-    for flag, value in own_flags.items():
-        if value is not None and f"training.{flag[2:]}" in changes:
-            raise typer.BadParameter(f"{flag} and training.{flag[2:]} are one; give it once", param_hint="--set")
+    of_training = {"--updates": updates, "--epochs": epochs, "--minutes": minutes, "--seed": seed, "--init": init}
+    of_data = {"--source": source, "--target": target, "--pairs": pairs, "--valid-pairs": valid_pairs}
+    for section, flags in (("training", of_training), ("data", of_data), ("model", {"--preset": preset})):
+        for flag, value in flags.items():
+            key = f"{section}.{flag[2:].replace('-', '_')}"
+            if value is not None and key in changes:
+                raise typer.BadParameter(f"{flag} and {key} are one; give it once", param_hint="--set")
     instead = {"--dump": dump, "--dry-run": dry_run, "--lr-range": lr_range, "--replay": replay}
     if len(several := [flag for flag, asked_for in instead.items() if asked_for]) > 1:
         raise typer.BadParameter(f"give {several[0]} or {several[1]}, not both", param_hint=several[1])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal
 
-from regard.errors import RecipeError
+from regard.errors import refuse
 from regard.plural import plural
 
 
@@ -31,13 +32,14 @@ class FilterOptions:
     unique: bool = False
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         for name in ("max_source_length", "max_target_length"):
             if getattr(self, name) < 2:
-                raise RecipeError(
-                    f"`{name}` must be at least 2 (a token and the end mark), but is {getattr(self, name)}"
-                )
+                yield (f"`{name}` must be at least 2 (a token and the end mark), but is {getattr(self, name)}")
         if self.max_ratio is not None and not 1 <= self.max_ratio < math.inf:
-            raise RecipeError(f"`max_ratio` must be at least 1, or left out, but is {self.max_ratio}")
+            yield f"`max_ratio` must be at least 1, or left out, but is {self.max_ratio}"
 
     def judge(self, source_length: int, target_length: int) -> str | None:
         """Return the name of the count in ``FilterReport`` for which lengths drop a pair, or None to keep it."""

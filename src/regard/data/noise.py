@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from regard.data.columns import Ids
 from regard.data.corpus import EncodedCorpus
-from regard.errors import RecipeError
+from regard.errors import refuse
 from regard.protocols import UNK
 
 _DRAWS = 5  # a quarter of the first draws do not fit into a batch planned for the average; then few are left
@@ -39,13 +39,16 @@ class NoiseOptions:
     target_sampling: float | None = None
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         for name in ("source_word_dropout", "target_word_dropout"):
             if not 0 <= getattr(self, name) < 1:
-                raise RecipeError(f"`{name}` must be at least 0 and below 1, but is {getattr(self, name)}")
+                yield f"`{name}` must be at least 0 and below 1, but is {getattr(self, name)}"
         for name in ("source_sampling", "target_sampling"):
             strength = getattr(self, name)
             if strength is not None and not 0 < strength <= 1:
-                raise RecipeError(f"`{name}` must be above 0 and at most 1, but is {strength}")
+                yield f"`{name}` must be above 0 and at most 1, but is {strength}"
 
 
 class NoisyExamples:

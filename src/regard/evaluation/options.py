@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from regard.errors import RecipeError, nearest
+from regard.errors import nearest, refuse
 from regard.evaluation.edit import LineErrorRate, TokenErrorRate
 from regard.evaluation.metric import Metric
 from regard.evaluation.text import Bleu, BleuTokenizer, ChrF, ExactMatch, Ter
@@ -31,15 +32,16 @@ class EvaluationOptions:
     lowercase: bool = False
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         if not self.metrics:
-            raise RecipeError("`evaluation.metrics` must name at least one metric, but is empty")
+            yield "`evaluation.metrics` must name at least one metric, but is empty"
         for name in self.metrics:
             if name not in get_args(MetricName):
-                raise RecipeError(
-                    f"`evaluation.metrics` holds {name!r}, which is no metric{nearest(name, get_args(MetricName))}"
-                )
+                yield (f"`evaluation.metrics` holds {name!r}, which is no metric{nearest(name, get_args(MetricName))}")
         if self.bleu_tokenize not in get_args(BleuTokenizer):
-            raise RecipeError(
+            yield (
                 f"`evaluation.bleu_tokenize` is {self.bleu_tokenize!r}, which is no tokenizer"
                 f"{nearest(self.bleu_tokenize, get_args(BleuTokenizer))}"
             )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from regard.errors import RecipeError, nearest
+from regard.errors import RecipeError, nearest, refuse
 
 LARGEST = 1 << 20
 """No width, vocabulary or length of a spec may exceed this: larger numbers are damage, not models."""
@@ -54,13 +54,14 @@ class RelativeBias:
     kind: Literal["relative-bias"] = "relative-bias"
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         # Each direction needs a bucket of single distances and one of shared ones, and room between the two.
         if not 4 <= self.num_buckets <= LARGEST:
-            raise RecipeError(
-                f"model.positions.num_buckets must be between 4 and {LARGEST:,}, but is {self.num_buckets}"
-            )
-        if not self.num_buckets // 2 < self.max_distance <= LARGEST:
-            raise RecipeError(
+            yield (f"model.positions.num_buckets must be between 4 and {LARGEST:,}, but is {self.num_buckets}")
+        elif not self.num_buckets // 2 < self.max_distance <= LARGEST:
+            yield (
                 f"model.positions.max_distance must be above num_buckets / 2 = {self.num_buckets // 2} and at most "
                 f"{LARGEST:,}, but is {self.max_distance}"
             )
@@ -102,9 +103,13 @@ class Dropout:
     residual: float = 0.1
 
     def __post_init__(self) -> None:
-        for place, share in asdict(self).items():
-            if not 0 <= share < 1:
-                raise RecipeError(f"model.dropout.{place} must be at least 0 and below 1, but is {share}")
+        refuse(
+            *(
+                f"model.dropout.{place} must be at least 0 and below 1, but is {share}"
+                for place, share in asdict(self).items()
+                if not 0 <= share < 1
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -163,11 +168,13 @@ class TransformerSpec:
     dropout: Dropout = field(default_factory=Dropout)
 
     def __post_init__(self) -> None:
-        _check_ranges(
-            self, {"source_vocab": LARGEST, "target_vocab": LARGEST, "encoder_layers": 1000, "decoder_layers": 1000}
-        )
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
+        sizes = {"source_vocab": LARGEST, "target_vocab": LARGEST, "encoder_layers": 1000, "decoder_layers": 1000}
+        yield from _out_of_range(self, sizes)
         if self.tie == "all" and self.source_vocab != self.target_vocab:
-            raise RecipeError(
+            yield (
                 f"model.tie = all needs one vocabulary, but source has {self.source_vocab} entries and target "
                 f"{self.target_vocab}; use a joint tokenizer or tie = target"
             )
@@ -231,16 +238,19 @@ class ClassifierSpec:
     dropout: Dropout = field(default_factory=Dropout)
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         sizes = {"num_classes": LARGEST, "num_features": LARGEST, "layers": 1000}
-        _check_ranges(self, {**sizes, "kernel": LARGEST, "window": LARGEST, "stride": LARGEST})
+        yield from _out_of_range(self, {**sizes, "kernel": LARGEST, "window": LARGEST, "stride": LARGEST})
         if not 0 <= self.convolutions <= 1000:
-            raise RecipeError(f"model.convolutions must be between 0 and 1,000, but is {self.convolutions}")
+            yield f"model.convolutions must be between 0 and 1,000, but is {self.convolutions}"
         if self.kernel % 2 == 0:
-            raise RecipeError(f"model.kernel must be odd, so that frames stay where they are, but is {self.kernel}")
+            yield f"model.kernel must be odd, so that frames stay where they are, but is {self.kernel}"
 
 
-def _check_ranges(spec: TransformerSpec | ClassifierSpec, further: Mapping[str, int]) -> None:
-    """Refuse numbers that no model can have; ``further`` names fields of at least 1 and their largest values."""
+def _out_of_range(spec: TransformerSpec | ClassifierSpec, further: Mapping[str, int]) -> Iterator[str]:
+    """Tell numbers that no model can have; ``further`` names fields of at least 1 and their largest values."""
     for name, largest in {
         "d_model": LARGEST,
         "num_heads": LARGEST,
@@ -250,13 +260,15 @@ def _check_ranges(spec: TransformerSpec | ClassifierSpec, further: Mapping[str, 
     }.items():
         value = getattr(spec, name)
         if not 1 <= value <= largest:
-            raise RecipeError(f"model.{name} must be between 1 and {largest:,}, but is {value}")
-    if spec.d_model % spec.num_heads:
-        raise RecipeError(f"model.num_heads must divide d_model = {spec.d_model}, but is {spec.num_heads}")
+            yield f"model.{name} must be between 1 and {largest:,}, but is {value}"
     if not 0 < spec.norm_eps < 1:
-        raise RecipeError(f"model.norm_eps must be between 0 and 1, but is {spec.norm_eps}")
-    if isinstance(spec.positions, Rotary) and (spec.d_model // spec.num_heads) % 2:
-        raise RecipeError("model.positions = rotary needs an even d_model / num_heads")
+        yield f"model.norm_eps must be between 0 and 1, but is {spec.norm_eps}"
+    if min(spec.d_model, spec.num_heads) < 1:
+        return
+    if spec.d_model % spec.num_heads:
+        yield f"model.num_heads must divide d_model = {spec.d_model}, but is {spec.num_heads}"
+    elif isinstance(spec.positions, Rotary) and (spec.d_model // spec.num_heads) % 2:
+        yield "model.positions = rotary needs an even d_model / num_heads"
 
 
 _SIZES: Mapping[str, Mapping[str, Any]] = {
@@ -311,13 +323,20 @@ def _read(kind: Any, data: Any, where: str) -> Any:
     if not isinstance(data, Mapping):
         raise RecipeError(f"{where} must be a table, but is {data!r}")
     hints = get_type_hints(kind)
-    for key in data:
+    mistakes, values = [], {}
+    for key, value in data.items():
         if key not in hints:
-            raise RecipeError(f"{where}.{key} is unknown{nearest(str(key), hints)}")
+            mistakes.append(f"{where}.{key} is unknown{nearest(str(key), hints)}")
+            continue
+        try:
+            values[key] = _value(hints[key], value, f"{where}.{key}")
+        except RecipeError as error:
+            mistakes += error.mistakes
     for item in fields(kind):
         if item.name not in data and item.default is MISSING and item.default_factory is MISSING:
-            raise RecipeError(f"{where}.{item.name} is missing")
-    return kind(**{key: _value(hints[key], value, f"{where}.{key}") for key, value in data.items()})
+            mistakes.append(f"{where}.{item.name} is missing")
+    refuse(*mistakes)
+    return kind(**values)
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:

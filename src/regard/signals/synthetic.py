@@ -10,14 +10,14 @@ Axes: n cases, L samples or symbols, M points of a constellation, P phases tried
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import RecipeError, nearest
+from regard.errors import RecipeError, nearest, refuse
 from regard.signals.cases import Array, Indices
 
 Complex = npt.NDArray[np.complex128]
@@ -84,16 +84,17 @@ class Tones:
     noise: float = 0.2
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         if not 0 <= self.noise < math.inf:
-            raise RecipeError(f"`tones.noise` must be at least 0, but is {self.noise}")
+            yield f"`tones.noise` must be at least 0, but is {self.noise}"
         if not 1 <= self.length <= MOST_SAMPLES:
-            raise RecipeError(f"`tones.length` must be from 1 to {MOST_SAMPLES:,}, but is {self.length:,}")
+            yield f"`tones.length` must be from 1 to {MOST_SAMPLES:,}, but is {self.length:,}"
         if len(set(self.frequencies)) != len(self.frequencies) or len(self.frequencies) < 2:
-            raise RecipeError(
-                f"`tones.frequencies` must be two or more, all different, but are {list(self.frequencies)}"
-            )
-        if not all(0 < 2 * f < self.length for f in self.frequencies):
-            raise RecipeError(
+            yield (f"`tones.frequencies` must be two or more, all different, but are {list(self.frequencies)}")
+        elif not all(0 < 2 * f < self.length for f in self.frequencies):
+            yield (
                 f"`tones.frequencies` must be above 0 and below half the `length` of {self.length}, "
                 f"but are {list(self.frequencies)}"
             )
@@ -114,7 +115,7 @@ class Tones:
         Raises:
             RecipeError: they are more than `MOST_SAMPLES` hold.
         """
-        refuse_too_many("n", n, self)
+        refuse(*too_many("n", n, self))
         y = rng.permutation(np.arange(n) % len(self.frequencies))
         phase = rng.uniform(0, 2 * math.pi, (n, 1))
         angle = np.array(self.frequencies)[y][:, None] * 2 * math.pi * np.arange(self.length) / self.length
@@ -179,26 +180,25 @@ class Modulations:
     offset: float = 0.0
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         for name in self.names:
             if name not in CONSTELLATIONS:
-                raise RecipeError(
-                    f"`modulations.names`: there is no constellation {name!r}{nearest(name, CONSTELLATIONS)}"
-                )
+                yield (f"`modulations.names`: there is no constellation {name!r}{nearest(name, CONSTELLATIONS)}")
         if len(set(self.names)) != len(self.names) or len(self.names) < 2:
-            raise RecipeError(f"`modulations.names` must be two or more, all different, but are {list(self.names)}")
+            yield f"`modulations.names` must be two or more, all different, but are {list(self.names)}"
         for key in ("symbols", "samples_per_symbol"):
             if getattr(self, key) < 1:
-                raise RecipeError(f"`modulations.{key}` must be at least 1, but is {getattr(self, key)}")
+                yield f"`modulations.{key}` must be at least 1, but is {getattr(self, key)}"
         if self.samples > MOST_SAMPLES:
-            raise RecipeError(f"`modulations.symbols` × `samples_per_symbol` must be at most {MOST_SAMPLES:,}")
+            yield f"`modulations.symbols` × `samples_per_symbol` must be at most {MOST_SAMPLES:,}"
         if not self.snr or not all(abs(ratio) <= LOUDEST for ratio in self.snr):
-            raise RecipeError(
-                f"`modulations.snr` must be ratios from {-LOUDEST:g} to {LOUDEST:g} dB, but is {list(self.snr)}"
-            )
+            yield (f"`modulations.snr` must be ratios from {-LOUDEST:g} to {LOUDEST:g} dB, but is {list(self.snr)}")
         if not 0 < self.roll_off <= 1:
-            raise RecipeError(f"`modulations.roll_off` must be above 0 and at most 1, but is {self.roll_off}")
+            yield f"`modulations.roll_off` must be above 0 and at most 1, but is {self.roll_off}"
         if not 0 <= self.offset < 0.5:
-            raise RecipeError(f"`modulations.offset` must be from 0 to below 0.5, but is {self.offset}")
+            yield f"`modulations.offset` must be from 0 to below 0.5, but is {self.offset}"
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ class Modulations:
         Raises:
             RecipeError: they are more than `MOST_SAMPLES` hold.
         """
-        refuse_too_many("n", n, self)
+        refuse(*too_many("n", n, self))
         y = rng.integers(len(self.names), size=n)
         snr = rng.choice(np.array(self.snr, dtype=np.float64), size=n)
         return Drawn(self.frames(y, snr, rng), y, {"snr": snr})
@@ -303,14 +303,10 @@ def root_raised_cosine(samples_per_symbol: int, roll_off: float, *, span: int = 
     return pulse / np.sqrt((pulse**2).sum())  # type: ignore[no-any-return]
 
 
-def refuse_too_many(key: str, n: int, generator: Generator) -> None:
-    """Refuse, before any memory is taken, more cases than are made at once.
-
-    Raises:
-        RecipeError: naming ``key``, which asks for them.
-    """
+def too_many(key: str, n: int, generator: Generator) -> Iterator[str]:
+    """Tell, before any memory is taken, if ``key`` asks for more cases than are made at once."""
     if n * generator.samples > MOST_SAMPLES:
-        raise RecipeError(
+        yield (
             f"`{key}` asks for {n:,} cases of {generator.samples:,} samples at once; "
             f"at most {MOST_SAMPLES:,} samples are made together"
         )

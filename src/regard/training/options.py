@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from regard.errors import RecipeError
+from regard.errors import RecipeError, refuse
 from regard.training.schedule import Schedule, constant, cosine, inverse_sqrt, linear, noam
 
 LENGTHS = frozenset({"updates", "epochs", "minutes", "patience"})
@@ -104,40 +105,41 @@ class TrainingOptions:
     compile: bool = False
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
+        wishes: dict[str, tuple[bool, str]] = {}
         at_least_one = ("max_tokens", "accumulate", "validate_every", "save_every", "average_count", "keep_last")
         for key in (*at_least_one, "updates", "epochs", "patience", "max_sentences"):
-            self._require(key, getattr(self, key) is None or getattr(self, key) >= 1, "at least 1")
-        self._require("seed", 0 <= self.seed < 2**64, "from 0 to below 2^64")
+            wishes[key] = getattr(self, key) is None or getattr(self, key) >= 1, "at least 1"
+        wishes["seed"] = 0 <= self.seed < 2**64, "from 0 to below 2^64"
         for key in ("warmup", "keep_best", "weight_decay", "clip_norm"):
-            self._require(key, 0 <= getattr(self, key) < math.inf, "at least 0")
-        for key in ("learning_rate", "eps", "schedule_factor"):
-            self._require(key, 0 < getattr(self, key) < math.inf, "above 0")
-        self._require("minutes", self.minutes is None or 0 < self.minutes < math.inf, "above 0")
-        self._require("label_smoothing", 0 <= self.label_smoothing < 1, "from 0 to below 1")
-        self._require("freeze", all(self.freeze), "names of parts of the model")
-        self._require("ema", 0 <= self.ema < 1, "from 0 to below 1")
-        self._require("betas", all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1")
-        if self.updates is self.epochs is self.minutes is self.patience is None:
-            raise RecipeError(
-                "one of `updates`, `epochs`, `minutes` and `patience` must be set, or training never ends"
-            )
-        if self.schedule in ("linear", "cosine") and self.updates is None:
-            raise RecipeError(f"`updates` must be set when `schedule` is {self.schedule!r}, which falls until then")
+            wishes[key] = 0 <= getattr(self, key) < math.inf, "at least 0"
         if self.schedule in ("inverse_sqrt", "noam"):
-            self._require("warmup", self.warmup >= 1, f"at least 1 when `schedule` is {self.schedule!r}")
-        if self.init_vocabulary == "map" and self.init is None:
-            raise RecipeError("`init_vocabulary` = 'map' needs `init`, a model folder to start from")
-        if self.ema and self.average != "none":
-            raise RecipeError("`ema` is an average already: leave out `average`, or set `ema` = 0")
-        if self.average != "none":
-            kept = f"keep_{self.average}"
-            self._require(
-                kept, getattr(self, kept) >= self.average_count, f"at least `average_count` ({self.average_count})"
-            )
+            wishes["warmup"] = self.warmup >= 1, f"at least 1 when `schedule` is {self.schedule!r}"
+        for key in ("learning_rate", "eps", "schedule_factor"):
+            wishes[key] = 0 < getattr(self, key) < math.inf, "above 0"
+        wishes["minutes"] = self.minutes is None or 0 < self.minutes < math.inf, "above 0"
+        wishes["label_smoothing"] = 0 <= self.label_smoothing < 1, "from 0 to below 1"
+        wishes["freeze"] = all(self.freeze), "names of parts of the model"
+        wishes["ema"] = 0 <= self.ema < 1, "from 0 to below 1"
+        wishes["betas"] = all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1"
+        kept = f"keep_{self.average}"
+        if self.average != "none" and wishes[kept][0]:
+            enough = getattr(self, kept) >= self.average_count
+            wishes[kept] = enough, f"at least `average_count` ({self.average_count})"
+        for key, (holds, wish) in wishes.items():
+            if not holds:
+                yield f"`{key}` must be {wish}, but is {getattr(self, key)!r}"
 
-    def _require(self, key: str, condition: bool, wish: str) -> None:
-        if not condition:
-            raise RecipeError(f"`{key}` must be {wish}, but is {getattr(self, key)!r}")
+        if self.updates is self.epochs is self.minutes is self.patience is None:
+            yield "one of `updates`, `epochs`, `minutes` and `patience` must be set, or training never ends"
+        elif self.schedule in ("linear", "cosine") and self.updates is None:
+            yield f"`updates` must be set when `schedule` is {self.schedule!r}, which falls until then"
+        if self.init_vocabulary == "map" and self.init is None:
+            yield "`init_vocabulary` = 'map' needs `init`, a model folder to start from"
+        if self.ema and self.average != "none":
+            yield "`ema` is an average already: leave out `average`, or set `ema` = 0"
 
     def rates(self, d_model: int | None = None) -> Schedule:
         """Return the schedule: update (from 1) -> learning rate.

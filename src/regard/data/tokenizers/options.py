@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.errors import RecipeError
+from regard.errors import refuse
 
 Kind = Literal["sentencepiece", "char", "word", "byte"]
 
@@ -48,19 +49,20 @@ class TokenizerOptions:
     target_model: str | None = None
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         if self.vocab_size is not None and not 5 <= self.vocab_size <= 1_000_000:
-            raise RecipeError(f"`vocab_size` must be from 5 to 1,000,000, but is {self.vocab_size}")
+            yield f"`vocab_size` must be from 5 to 1,000,000, but is {self.vocab_size}"
         if not _LEAST_COVERAGE <= self.character_coverage <= 1:
-            raise RecipeError(
-                f"`character_coverage` must be from {_LEAST_COVERAGE} to 1, but is {self.character_coverage}"
-            )
+            yield (f"`character_coverage` must be from {_LEAST_COVERAGE} to 1, but is {self.character_coverage}")
         for name in ("min_frequency", "max_training_lines"):
             if getattr(self, name) < 1:
-                raise RecipeError(f"`{name}` must be at least 1, but is {getattr(self, name)}")
+                yield f"`{name}` must be at least 1, but is {getattr(self, name)}"
         if self.joint and self.target_kind not in (None, self.kind):
-            raise RecipeError(f"`joint` means one kind for both sides, but `target_kind` is {self.target_kind!r}")
+            yield f"`joint` means one kind for both sides, but `target_kind` is {self.target_kind!r}"
         if self.joint and self.target_model is not None:
-            raise RecipeError("`joint` means one vocabulary for both sides, so give `source_model` only")
+            yield "`joint` means one vocabulary for both sides, so give `source_model` only"
 
 
 def vocabulary_size(characters: int) -> int:

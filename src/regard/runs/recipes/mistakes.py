@@ -72,7 +72,9 @@ def _sentences(
             case "unexpected_keyword_argument":
                 yield f"{_key(place)} is unknown{_remedy(kind, place, keys)}"
             case "value_error":
-                yield _with_section(place, str(first["ctx"]["error"]))
+                error = first["ctx"]["error"]
+                for sentence in error.mistakes if isinstance(error, RecipeError) else [str(error)]:
+                    yield _with_section(place, sentence)
             case "literal_error":
                 words = first["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
                 yield f"{_key(place)} = {first['input']!r} is unknown{nearest(str(first['input']), words)}"

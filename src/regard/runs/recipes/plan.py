@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard.data import CorpusFiles
 from regard.errors import RecipeError
@@ -18,6 +18,19 @@ from regard.training.options import LENGTHS
 
 if TYPE_CHECKING:
     from regard.data import RawCorpus
+
+_REPLACED: Mapping[str, tuple[str, ...]] = {
+    "data.source": ("pairs", "columns", "corpora"),
+    "data.target": ("pairs", "columns", "corpora"),
+    "data.pairs": ("source", "target", "corpora"),
+    "data.valid_source": ("valid_pairs",),
+    "data.valid_target": ("valid_pairs",),
+    "data.valid_pairs": ("valid_source", "valid_target"),
+    "data.test_source": ("test_pairs",),
+    "data.test_target": ("test_pairs",),
+    "data.test_pairs": ("test_source", "test_target"),
+}
+"""What no longer holds of a recipe once a key is said beside it: other text takes its place, and is not added to it."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +119,8 @@ def plan(
 
     Args:
         recipe: a TOML file.
-        source: file of source lines; with ``target`` it takes the place of the recipe's corpora.
-        target: file of target lines.
+        source: file of source lines; it takes the place of the recipe's, and of its pairs and corpora.
+        target: file of target lines; as ``source``.
         pairs: instead of the two: a file of pairs.
         valid: validation files: source and target, or one of pairs.
         out: the folder of the run; left out, one named after the recipe or the files, in ``runs``.
@@ -123,36 +136,30 @@ def plan(
     Raises:
         RecipeError: the file, or a key or value, cannot be used.
     """
-    tables = {} if recipe is None else read_tables(recipe)
-    where = "the command line" if recipe is None else str(recipe)
-    check(tables, where)
-    if changes:
-        where = f"{where} with {', '.join(changes)}"
-        tables = changed(tables, changes)
-        check(tables, where)
-    said: Tables = {
-        "data": {"source": source, "target": target, "pairs": pairs},
-        "model": {"preset": preset},
-        "training": {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed, "init": init},
+    said: dict[str, Any] = {
+        "data.source": source,
+        "data.target": target,
+        "data.pairs": pairs,
+        "model.preset": preset,
+        "training.updates": updates,
+        "training.epochs": epochs,
+        "training.minutes": minutes,
+        "training.seed": seed,
+        "training.init": init,
     }
     match list(valid):
         case []:
             pass
         case [both]:
-            said["data"] |= {"valid_pairs": both}
+            said["data.valid_pairs"] = both
         case [valid_source, valid_target]:
-            said["data"] |= {"valid_source": valid_source, "valid_target": valid_target}
+            said |= {"data.valid_source": valid_source, "data.valid_target": valid_target}
         case more:
             raise RecipeError(f"validation takes a file of pairs, or a source and a target file, not {len(more)} files")
-    text = {"source", "target", "pairs", "columns", "corpora"}
-    for section, keys in said.items():
-        flags = {key: str(v) if isinstance(v, Path) else v for key, v in keys.items() if v is not None}
-        kept = tables.get(section, {})
-        for replaced in (text, {"valid_source", "valid_target", "valid_pairs"}):
-            if flags.keys() & replaced:  # another corpus takes the place of the recipe's, and is not added to it
-                kept = {key: value for key, value in kept.items() if key not in replaced}
-        if flags:
-            tables[section] = {**kept, **flags}
+    said = {key: str(value) if isinstance(value, Path) else value for key, value in said.items() if value is not None}
+    said |= changes or {}
+    where = "the command line" if recipe is None else f"{recipe} and the command line" if said else str(recipe)
+    tables = changed(_without_replaced({} if recipe is None else read_tables(recipe), said), said)
     given = check(tables, where)
     out = Path(out or Path("runs") / _name(recipe, source, target, pairs))
     if given.training.init is not None:  # what follows needs torch, which a recipe otherwise does not
@@ -162,6 +169,15 @@ def plan(
         tables = inherit_tables(tables, given, RunFolder(out))
         given = check(tables, where)
     return Plan(tables, given, data_folder(data, recipe), out, where)
+
+
+def _without_replaced(tables: Tables, said: Mapping[str, Any]) -> Tables:
+    """Return the tables of a recipe without those files of ``[data]`` that others, which are ``said``, stand for."""
+    replaced = {key for name in said.keys() & _REPLACED.keys() for key in _REPLACED[name]}
+    data = tables.get("data")
+    if not replaced or not isinstance(data, dict):
+        return tables
+    return {**tables, "data": {key: value for key, value in data.items() if key not in replaced}}
 
 
 def _outputs_in_words(nbest: int | None) -> str:

@@ -8,25 +8,26 @@
 
 Relative paths are looked up in the data folder if one is given, else in the folder of the recipe file, else where the
 command runs. Whatever is left out has a default; some defaults depend on the size of the corpus
-(`regard.runs.recipes.defaults`). Every mistake of a recipe is found before anything is read, and all are told at once.
+(`regard.runs.recipes.defaults`). Every mistake of a recipe is found before anything is read: unknown names and
+values of a wrong type first, then what is out of range, then what contradicts another table; each kind at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.data import CorpusFiles, FilterOptions, NoiseOptions, TokenizerOptions
-from regard.errors import RecipeError
+from regard.errors import RecipeError, refuse
 from regard.evaluation import EvaluationOptions
 from regard.generation import SearchOptions
 from regard.models import TransformerSpec, preset, spec_from_dict, spec_to_dict
 from regard.plural import plural
 from regard.runs.recipes.mistakes import validated
-from regard.runs.recipes.tables import Tables, in_folder, is_of_signals, refuse_unmeasured, with_changes, with_limits
+from regard.runs.recipes.tables import Tables, in_folder, is_of_signals, unmeasured, with_changes, with_limits
 from regard.runs.recipes.toml import without_none, write_toml
 from regard.training import TrainingOptions
 
@@ -68,10 +69,14 @@ class Corpus:
                 raise RecipeError("`nbest` needs the `source` that was translated, unless it is a .jsonl file")
             self.files(Path())
             return
+        if self.pairs is not None and (self.source or self.target):
+            raise RecipeError(
+                "`pairs` holds both sides and stands instead of `source` and `target`; give one or the other"
+            )
         if (self.source is None) != (self.target is None):
             have, lack = ("source", "target") if self.target is None else ("target", "source")
             raise RecipeError(f"`{have}` needs its `{lack}`; a file that holds both sides is given as `pairs`")
-        if (self.source is None) == (self.pairs is None):
+        if self.source is self.pairs is None:
             raise RecipeError("either `source` and `target` or `pairs` must say where the text is")
         sides = listed(self.source), listed(self.target)
         if len(sides[0]) != len(sides[1]):
@@ -143,19 +148,24 @@ class DataOptions:
     workers: int = 0
 
     def __post_init__(self) -> None:
-        if self.source or self.target or self.pairs:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
+        try:
             self.all_corpora()
+        except RecipeError as error:
+            yield from error.mistakes
         for name in ("valid", "test"):
             source, target, pairs = (getattr(self, f"{name}_{side}") for side in ("source", "target", "pairs"))
-            if (source is None) != (target is None):
-                raise RecipeError(f"`{name}_source` and `{name}_target` go together, or `{name}_pairs` instead")
-            if source and pairs:
-                raise RecipeError(f"`{name}_pairs` stands instead of `{name}_source` and `{name}_target`")
+            if pairs and (source or target):
+                yield f"`{name}_pairs` stands instead of `{name}_source` and `{name}_target`"
+            elif (source is None) != (target is None):
+                yield f"`{name}_source` and `{name}_target` go together, or `{name}_pairs` instead"
         if not 0 < self.temperature < math.inf:
-            raise RecipeError(f"`temperature` must be above 0, but is {self.temperature}")
+            yield f"`temperature` must be above 0, but is {self.temperature}"
         for name, least in (("valid_lines", 1), ("workers", 0)):
             if getattr(self, name) < least:
-                raise RecipeError(f"`{name}` must be at least {least}, but is {getattr(self, name)}")
+                yield f"`{name}` must be at least {least}, but is {getattr(self, name)}"
 
     def all_corpora(self) -> tuple[Corpus, ...]:
         """Return the corpora to train on, the unnamed one first."""
@@ -181,6 +191,10 @@ class ModelChoice:
 
     preset: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Any vocabulary size will do to see whether the rest is a model; one, so that all tables may be tied.
+        self.spec(source_vocab=8, target_vocab=8)
 
     def spec(self, source_vocab: int, target_vocab: int) -> TransformerSpec:
         """Return the model for these vocabularies.
@@ -209,18 +223,20 @@ class Recipe:
     evaluation: EvaluationOptions = field(default_factory=EvaluationOptions)
 
     def __post_init__(self) -> None:
-        # Any vocabulary size will do to see whether the rest is a model; one, so that all tables may be tied.
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         spec = self.model.spec(source_vocab=8, target_vocab=8)
         if spec.tie == "all" and not self.tokenizer.joint:
-            raise RecipeError("model.tie = all shares one table between both sides: set tokenizer.joint = true as well")
+            yield "model.tie = all shares one table between both sides: set tokenizer.joint = true as well"
         for side in ("source", "target"):
             longest = getattr(self.data.filters, f"max_{side}_length")
             if longest > spec.max_len:
-                raise RecipeError(
+                yield (
                     f"data.filters.max_{side}_length = {longest} lets in more than the model can read: "
                     f"model.max_len = {spec.max_len}"
                 )
-        refuse_unmeasured(self.training.metric, ("loss", "perplexity", *self.evaluation.metrics))
+        yield from unmeasured(self.training.metric, ("loss", "perplexity", *self.evaluation.metrics))
 
 
 def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
@@ -235,6 +251,9 @@ def check(tables: Mapping[str, Any], where: str = "recipe") -> Recipe:
     """
     if is_of_signals(tables):
         raise RecipeError(f"{where}: this recipe is of signals and not of text; the command `regard train` runs it")
+    data = tables.get("data")
+    if isinstance(data, Mapping) and str(kind := data.get("kind")).casefold().startswith("sig"):
+        raise RecipeError(f"{where}: data.kind = {kind!r} is unknown; did you mean 'signals'?")
     tables = with_limits(tables)
     if isinstance(model := tables.get("model"), dict):
         choice = {"changes": {key: value for key, value in model.items() if key != "preset"}}

@@ -53,7 +53,7 @@ def plan_signals(
     else:
         tables, where, file = read_tables(recipe), str(recipe), recipe
     if changes:
-        where = f"{where} with {', '.join(changes)}"
+        where = f"{where} and the command line"
         tables = changed(tables, changes)
     given = check_signals(tables, where).data
     if warmup is not None:

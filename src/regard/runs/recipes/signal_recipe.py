@@ -10,21 +10,21 @@ What is left out is chosen to fit the number of cases (`complete`), and told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
-from regard.errors import RecipeError
+from regard.errors import RecipeError, refuse
 from regard.models import ClassifierSpec, classifier_spec_from_dict, spec_to_dict
 from regard.plural import plural
 from regard.runs.recipes.mistakes import validated
-from regard.runs.recipes.tables import Tables, limited_otherwise, refuse_unmeasured, with_changes, with_limits
+from regard.runs.recipes.tables import Tables, limited_otherwise, unmeasured, with_changes, with_limits
 from regard.runs.recipes.toml import without_none, write_toml
 from regard.signals.augmentation import AugmentOptions
 from regard.signals.pace import BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY, pace
 from regard.signals.preparation import Missing, Scaling
 from regard.signals.readers import Layout
-from regard.signals.synthetic import Generator, Modulations, Tones, refuse_too_many
+from regard.signals.synthetic import Generator, Modulations, Tones, too_many
 from regard.signals.validation import FIGURES
 from regard.training import TrainingOptions
 
@@ -84,16 +84,19 @@ class SignalData:
     test_cases: int = 1000
 
     def __post_init__(self) -> None:
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
         if [self.train, self.tones, self.modulations].count(None) != 2:
-            raise RecipeError("exactly one of `train`, `tones` and `modulations` must say what to learn from")
+            yield "exactly one of `train`, `tones` and `modulations` must say what to learn from"
         if not 0 <= self.valid_fraction < 1:
-            raise RecipeError(f"`valid_fraction` must be from 0 to below 1, but is {self.valid_fraction}")
+            yield f"`valid_fraction` must be from 0 to below 1, but is {self.valid_fraction}"
         for name, least in (("batch_size", 1), ("cases", 2), ("valid_cases", 0), ("test_cases", 1)):
             if getattr(self, name) < least:
-                raise RecipeError(f"`{name}` must be at least {least}, but is {getattr(self, name)}")
+                yield f"`{name}` must be at least {least}, but is {getattr(self, name)}"
         if self.generator is not None:
             for name in ("batch_size" if self.fresh else "cases", "valid_cases", "test_cases"):
-                refuse_too_many(name, getattr(self, name), self.generator)
+                yield from too_many(name, getattr(self, name), self.generator)
 
     @property
     def generator(self) -> Generator | None:
@@ -123,6 +126,9 @@ class ClassifierChoice:
 
     changes: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.spec(2, 2, 2)  # any cases will do to see whether the rest is a model
+
     def spec(self, num_classes: int, num_features: int, longest: int) -> ClassifierSpec:
         """Return the model for these cases.
 
@@ -147,12 +153,14 @@ class SignalRecipe:
     training: TrainingOptions = field(default_factory=TrainingOptions)
 
     def __post_init__(self) -> None:
-        self.model.spec(2, 2, 2)
-        refuse_unmeasured(self.training.metric, FIGURES)
+        refuse(*self._mistakes())
+
+    def _mistakes(self) -> Iterator[str]:
+        yield from unmeasured(self.training.metric, FIGURES)
         for key in ("max_tokens", "max_sentences", "init", "init_vocabulary", "shard"):
             if getattr(self.training, key) != getattr(TrainingOptions(), key):
                 instead = "; cases in a batch are data.batch_size" if key.startswith("max") else ""
-                raise RecipeError(f"training.{key} is for text{instead}")
+                yield f"training.{key} is for text{instead}"
 
 
 def check_signals(tables: Mapping[str, Any], where: str = "recipe") -> SignalRecipe:

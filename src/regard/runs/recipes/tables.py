@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,10 @@ def limited_otherwise(training: Mapping[str, Any]) -> bool:
     return "updates" not in training and not LENGTHS.isdisjoint(training)
 
 
-def refuse_unmeasured(metric: str, figures: Collection[str]) -> None:
-    """Raise RecipeError if ``metric``, which is to decide what is best, is none of the figures of validation."""
+def unmeasured(metric: str, figures: Collection[str]) -> Iterator[str]:
+    """Tell if ``metric``, which is to decide what is best, is none of the figures of validation."""
     if metric not in figures:
-        raise RecipeError(f"training.metric = {metric!r} is not measured{nearest(metric, figures)}")
+        yield f"training.metric = {metric!r} is not measured{nearest(metric, figures)}"
 
 
 def data_folder(data: str | Path | None, recipe: str | Path | None) -> Path:

@@ -20,9 +20,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from regard.data import EncodedCorpus, TextTokenizer
+from regard.data import EncodedCorpus, TextTokenizer, TokenizerOptions
 from regard.plural import plural
 from regard.protocols import SPECIALS, UNK
+from regard.runs.recipes.recipe import Recipe
 from regard.runs.training.prepare import Prepared
 
 _LOOKED_AT = 1000  # lines whose text is looked at
@@ -33,7 +34,7 @@ _GLUED = re.compile(r"\w[.,;:!?]$")
 Side = Literal["source", "target"]
 
 
-def doubts(prepared: Prepared) -> list[str]:
+def doubts(prepared: Prepared, recipe: Recipe) -> list[str]:
     """Return a sentence for each thing above that holds, with its figure and what to do."""
     corpus = prepared.corpus
     found: list[str] = []
@@ -48,13 +49,13 @@ def doubts(prepared: Prepared) -> list[str]:
     for side, tokenizer, lines in sides:
         found += _about_text(side, tokenizer, lines)
         counts = corpus.counts(side)
-        found += _about_unknown(f"the {side} side of the training text", tokenizer, counts)
-        found += _about_unknown(
-            f"the {side} side of the validation text", tokenizer, prepared.valid_corpus.counts(side)
-        )
+        elsewhere = _own_instead(recipe, side)
+        fewer_unknown = elsewhere or _more_pieces(recipe.tokenizer, tokenizer.kind)
+        for text, numbers in (("training", counts), ("validation", prepared.valid_corpus.counts(side))):
+            found += _about_unknown(f"the {side} side of the {text} text", tokenizer, numbers, fewer_unknown)
         if together is None or side == "target":
             name = "joint" if joint else side
-            found += _about_vocabulary(name, tokenizer, counts if together is None else together)
+            found += _about_vocabulary(name, tokenizer, counts if together is None else together, elsewhere)
     return [*found, *_about_lengths(corpus), *_about_validation(corpus, prepared.valid_corpus)]
 
 
@@ -94,30 +95,45 @@ def _about_copies(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
         )
 
 
-def _about_unknown(where: str, tokenizer: TextTokenizer, counts: npt.NDArray[np.int64]) -> Iterator[str]:
+def _own_instead(recipe: Recipe, side: Side) -> str | None:
+    """Say how a run whose vocabulary is that of another text gets its own; None if it has one."""
+    if recipe.training.init is not None and recipe.training.init_vocabulary == "keep":
+        return 'set training.init_vocabulary = "map"'
+    key = "source_model" if recipe.tokenizer.joint else f"{side}_model"
+    return None if getattr(recipe.tokenizer, key) is None else f"leave out tokenizer.{key}"
+
+
+def _more_pieces(options: TokenizerOptions, kind: str) -> str:
+    """Say how fewer characters or words become unknown."""
+    if kind == "sentencepiece":
+        return "raise tokenizer.character_coverage"
+    remedies = ["raise vocab_size"] if options.vocab_size is not None else []
+    remedies += ["lower min_frequency"] if options.min_frequency > 1 else []
+    return f"{' or '.join(remedies)} in [tokenizer]" if remedies else 'let tokenizer.kind be "sentencepiece"'
+
+
+def _about_unknown(where: str, tokenizer: TextTokenizer, counts: npt.NDArray[np.int64], remedy: str) -> Iterator[str]:
     total = max(int(counts.sum()), 1)
     if (share := counts[UNK] / total) > 0.01:
-        yield (
-            f"{share:.1%} of the tokens of {where} are unknown, and cannot be learned; raise character_coverage, or "
-            "lower min_frequency, in [tokenizer], or train with a vocabulary of this text"
-        )
+        yield f"{share:.1%} of the tokens of {where} are unknown, and cannot be learned; {remedy}"
     spelled = [i for i, piece in enumerate(tokenizer.pieces(range(len(tokenizer)))) if _BYTE.fullmatch(piece)]
     if tokenizer.kind == "sentencepiece" and spelled and (share := counts[spelled].sum() / total) > 0.01:
         yield (
-            f"{share:.1%} of the tokens of {where} are single bytes, for characters that the vocabulary lacks; raise "
-            "tokenizer.character_coverage"
+            f"{share:.1%} of the tokens of {where} are single bytes, for characters that the vocabulary lacks; {remedy}"
         )
 
 
-def _about_vocabulary(side: str, tokenizer: TextTokenizer, counts: npt.NDArray[np.int64]) -> Iterator[str]:
+def _about_vocabulary(
+    side: str, tokenizer: TextTokenizer, counts: npt.NDArray[np.int64], elsewhere: str | None
+) -> Iterator[str]:
     names = tokenizer.pieces(range(len(tokenizer)))
     text = np.array([not _BYTE.fullmatch(name) for name in names[len(SPECIALS) :]], dtype=np.bool_)
     occur = counts[len(SPECIALS) :][text]
     if tokenizer.kind != "byte" and len(occur) and (share := float((occur < _LEAST).mean())) > 0.5:
-        remedy = "min_frequency = 2" if tokenizer.kind in ("word", "char") else "a smaller vocab_size"
+        smaller = "min_frequency = 2" if tokenizer.kind in ("word", "char") else "a smaller vocab_size"
         yield (
             f"the {side} vocabulary is larger than the text supports: {share:.0%} of its {len(occur):,} entries occur "
-            f"fewer than {_LEAST} times; set {remedy} in [tokenizer]"
+            f"fewer than {_LEAST} times; {elsewhere or f'set {smaller} in [tokenizer]'}"
         )
 
 

@@ -44,7 +44,7 @@ def dry_run(asked: Plan, *, device: str = "auto", say: Say) -> Iterator[str]:
         yield f"# What it takes\n\n{_memory(costs)}"
         yield f"{_time(setting, batches)}\n"
         yield f"# Examples, as the model sees them\n\n{_examples(setting.prepared)}"
-        found = doubts(setting.prepared)
+        found = doubts(setting.prepared, setting.recipe)
         yield "# Warnings\n\n" + ("\n".join(f"- {doubt}" for doubt in found) or "none")
 
 

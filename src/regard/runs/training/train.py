@@ -129,7 +129,7 @@ def train_planned(
                 folder.keep_recipe(effective)
             prepared = prepare(effective, raw, folder, asked.data, say, ranks)
 
-        for doubt in () if quiet or folder.started or not ranks.is_first else doubts(prepared):
+        for doubt in () if quiet or folder.started or not ranks.is_first else doubts(prepared, effective):
             say(f"warning: {doubt}")
         spec = effective.model.spec(len(prepared.source_tokenizer), len(prepared.target_tokenizer))
         torch.manual_seed(effective.training.seed)

@@ -49,7 +49,7 @@ def test_changes_win_over_the_file_and_a_mistake_is_not_blamed_on_it(tmp_path: P
     recipe.write_text('[data]\nsource = "a"\ntarget = "b"\n[training]\nupdates = 11\nlabel_smoothing = 0.1\n')
     asked = plan(recipe, changes={"training.label_smoothing": 0.2})
     assert (asked.given.training.label_smoothing, asked.given.training.updates) == (0.2, 11)
-    with pytest.raises(RecipeError, match=r"r\.toml with training\.updatse: .*updates"):
+    with pytest.raises(RecipeError, match=r"r\.toml and the command line: training\.updatse is .*updates"):
         plan(recipe, changes={"training.updatse": 5})
 
 

@@ -38,6 +38,39 @@ def test_another_corpus_takes_the_place_of_the_recipes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("recipe", "said"),
+    [
+        ('[model]\ntie = "all"', {"tokenizer.joint": True}),
+        ("[model]\nnum_heads = 7", {"model.d_model": 91}),
+        ("[generation]\nnbest = 7", {"generation.beam": 11}),
+        ('[training]\naverage = "last"\naverage_count = 7', {"training.keep_last": 7}),
+        ('[training]\nschedule = "linear"\nminutes = 3', {"training.updates": 5}),
+        ('[data]\nvalid_source = "v"', {"data.valid_target": "w"}),
+    ],
+)
+def test_a_recipe_may_need_what_is_said_beside_it(tmp_path: Path, recipe: str, said: dict[str, object]) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(recipe)
+    section, key = next(iter(said)).split(".")
+    given = plan(path, changes=said).given
+    options = given.model.changes if section == "model" else vars(getattr(given, section))
+    assert options[key] == said[f"{section}.{key}"]
+
+
+def test_of_the_files_of_a_recipe_only_those_are_replaced_that_others_stand_for(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text('[data]\nsource = "a"\ntarget = "b"\nvalid_pairs = "v"\n')
+    data = plan(path, target="c", changes={"data.valid_source": "x", "data.valid_target": "y"}).given.data
+    assert (data.source, data.target, data.pairs) == ("a", "c", None)
+    assert (data.valid_source, data.valid_target, data.valid_pairs) == ("x", "y", None)
+    path.write_text('[data]\npairs = "p"\ncolumns = [3, 2]\n[[data.corpora]]\npairs = "q"\n')
+    assert plan(path, pairs="r").given.data.columns == (3, 2)
+    assert plan(path, pairs="r", changes={"data.columns": [1, 2]}).given.data.columns == (1, 2)
+    assert plan(path, pairs="r").given.data.corpora == ()
+    assert plan(path, source="s", target="t").given.data.columns is None
+
+
+@pytest.mark.parametrize(
     ("paths", "name"),
     [
         ({"source": "d/train.en", "target": "e/train.de.gz"}, "en-de"),

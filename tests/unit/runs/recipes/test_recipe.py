@@ -74,7 +74,11 @@ MISTAKES = [
     ({"data": {"source": 3}}, "data.source must be a text or a list, but is 3"),
     ({"data": {"source": "a"}}, r"\[data\] `source` needs its `target`"),
     ({"data": {"source": ["a", "b"], "target": "c"}}, "`source` names 2 files but `target` 1"),
-    ({"data": {"pairs": "a.tsv", "source": "b", "target": "c"}}, "either `source` and `target` or `pairs`"),
+    ({"data": {"pairs": "a.tsv", "source": "b", "target": "c"}}, "`pairs` holds both sides and stands instead of"),
+    ({"data": {"pairs": "a.tsv", "source": "b"}}, "`pairs` holds both sides and stands instead of"),
+    ({"data": {"corpora": [{"weight": 2}]}}, "either `source` and `target` or `pairs`"),
+    ({"data": {"kind": "Signal"}}, "data.kind = 'Signal' is unknown; did you mean 'signals'"),
+    ({"data": {"kind": "char"}}, r"data.kind is unknown; it belongs in \[tokenizer\]"),
     ({"data": {"pairs": "a.tsv", "columns": [1, 1]}}, "`columns` must be two different numbers"),
     ({"data": {"valid_source": "a"}}, "`valid_source` and `valid_target` go together"),
     ({"data": {"valid_lines": 0}}, "`valid_lines` must be at least 1"),
@@ -90,7 +94,10 @@ MISTAKES = [
     ({"model": {"preset": 3}}, "model.preset must be a text, but is 3"),
     ({"model": {"source_vocab": 9}}, "set tokenizer.vocab_size"),
     ({"model": {"tie": "all"}}, "set tokenizer.joint = true"),
-    ({"model": {"max_len": 100}}, "data.filters.max_source_length = 512 lets in more than the model can read"),
+    (
+        {"model": {"max_len": 100}, "data": {"filters": {"max_target_length": 97}}},
+        "data.filters.max_source_length = 512 lets in more than the model can read",
+    ),
     ({"model": {"dropout": {"x": 1}}}, "model.dropout.x is unknown"),
     ({"model": {"positions": "rotaryy"}}, "did you mean 'rotary'"),
     ({"generation": {"beam": 0}}, "`generation.beam` must be at least 1"),
@@ -110,6 +117,22 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(RecipeError, match=r"^r\.toml: 3 mistakes\n") as caught:
         check({"training": {"seed": "x", "lr": 1}, "generation": {"beam": 0}}, "r.toml")
     assert len(str(caught.value).split("\n")) == 4
+
+
+@pytest.mark.parametrize(
+    ("tables", "mistakes"),
+    [
+        ({"training": {"warmup": -1, "seed": -1, "ema": 1.0, "schedule": "linear"}, "model": {"num_heads": 7}}, 4),
+        ({"model": {"d_model": 0, "d_ff": "x", "d_modle": 3, "dropout": {"attention": 1.0, "residual": -1}}}, 4),
+        ({"model": {"d_model": 0, "d_ff": 0}, "tokenizer": {"vocab_size": 3, "min_frequency": 0}}, 4),
+        ({"data": {"source": "a", "valid_source": "b", "temperature": 0, "filters": {}}}, 3),
+        ({"data": {"filters": {"max_source_length": 1, "max_ratio": 0.5}, "noise": {"source_sampling": 2.0}}}, 3),
+        ({"model": {"max_len": 100}, "training": {"metric": "blue"}}, 3),
+    ],
+)
+def test_several_mistakes_of_a_section_are_told_at_once(tables: dict[str, object], mistakes: int) -> None:
+    with pytest.raises(RecipeError, match=rf"^r\.toml: {mistakes} mistakes\n"):
+        check(tables, "r.toml")
 
 
 def test_corpora_are_files_in_the_data_folder() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,12 @@ WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
 
 
 def told(
-    folder: Path, source: list[str], target: list[str], recipe: str, valid: tuple[list[str], list[str]] | None = None
+    folder: Path,
+    source: list[str],
+    target: list[str],
+    recipe: str,
+    valid: tuple[list[str], list[str]] | None = None,
+    init: str | None = None,
 ) -> list[str]:
     def write(name: str, lines: list[str]) -> None:
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
@@ -33,7 +39,9 @@ def told(
     asked = plan(folder / "recipe.toml", source="s", target="t")
     run = RunFolder(folder / "run")
     raw = open_raw(asked.corpora(), run.cache)
-    return doubts(prepare(asked.recipe(raw.target_lines())[0], raw, run, asked.data, say_nothing))
+    effective, _ = asked.recipe(raw.target_lines())
+    prepared = prepare(effective, raw, run, asked.data, say_nothing)
+    return doubts(prepared, replace(effective, training=replace(effective.training, init=init)))
 
 
 def sentences(count: int, ending: str = "", seed: int = 1) -> list[str]:
@@ -90,6 +98,26 @@ def test_unknown_words_and_bytes(tmp_path: Path) -> None:
     odd = [line + " " + "äöüßéèêñçøåæœðþĸŋħŧłđ"[i % 21] for i, line in enumerate(lines)]
     found = told(tmp_path, odd, lines, PIECES.replace("VOCAB", "285") + "character_coverage = 0.98\n")
     assert any("of the source side of the training text are single bytes" in one for one in found), found
+
+
+def test_how_fewer_words_become_unknown(tmp_path: Path) -> None:
+    lines = sentences(200, seed=2)
+    rare = [f"{line} rare{i}" for i, line in enumerate(sentences(200))]
+    (whole,) = told(tmp_path, lines, lines[::-1], WORD, (rare[:7], lines[:7]))
+    frequent, _ = told(tmp_path, rare, lines, WORD + "min_frequency = 2\n")
+    short, _ = told(tmp_path, rare, lines, WORD + "vocab_size = 17\n")
+    assert whole.endswith('cannot be learned; let tokenizer.kind be "sentencepiece"')
+    assert frequent.endswith("cannot be learned; lower min_frequency in [tokenizer]")
+    assert short.endswith("cannot be learned; raise vocab_size in [tokenizer]")
+
+
+def test_a_vocabulary_of_another_text(tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("".join(f"{word}\n" for word in WORDS[:7]))
+    training, validation = told(tmp_path, sentences(200), sentences(200, seed=2), WORD + 'source_model = "words"\n')
+    for found in (training, validation):
+        assert found.endswith("cannot be learned; leave out tokenizer.source_model")
+    (inherited,) = told(tmp_path, sentences(200), sentences(200, seed=2), WORD, (["eleven"], ["one"]), init="older")
+    assert inherited.endswith('cannot be learned; set training.init_vocabulary = "map"')
 
 
 def test_lengths_duplicates_and_a_large_vocabulary(tmp_path: Path) -> None:

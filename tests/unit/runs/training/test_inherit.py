@@ -122,3 +122,13 @@ def test_mapping_in_a_run(place: Path, capsys: pytest.CaptureFixture[str]) -> No
     old = load_bundle("old").model.state_dict()
     encoder = {name: t for name, t in translator.model.state_dict().items() if name.startswith("encoder")}
     assert all(torch.equal(tensor, old[name]) for name, tensor in encoder.items())
+
+
+def test_the_model_folder_may_be_said_beside_the_recipe_that_needs_it(place: Path) -> None:
+    write_bundle(place / "old")
+    (place / "recipe.toml").write_text(recipe_with() + '[tokenizer]\nkind = "char"\n')
+    said = plan(place / "recipe.toml", init="old", changes={"training.init_vocabulary": "map"}).given.training
+    (place / "recipe.toml").write_text(recipe_with('init_vocabulary = "map"') + '[tokenizer]\nkind = "char"\n')
+    assert plan(place / "recipe.toml", init="old").given.training == said
+    with pytest.raises(RecipeError, match="'map' needs `init`"):
+        plan(place / "recipe.toml")
