@@ -4,6 +4,7 @@
 with few rows that takes as long as the products. :func:`bind` takes the same weights out of their modules, and a test
 holds it equal to ``Transformer.step``, its oracle. A Translator asks for it at each search, and gets the model itself
 where anyone watches or a part is not known. A position encoding needs nothing here: its hooks are called as everywhere.
+The encoder, which runs once per source, stays in its modules; only its products are packed.
 
 Axes: N rows being decoded, M sources, W rows that read one source, H heads, S source, T target so far, D = d_model,
 K = D / H.
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import cast
 
 import torch
@@ -71,6 +73,9 @@ _KNOWN = frozenset(
     }
 )
 """What a decoder is made of, besides positions; a subclass may do anything, so it is not known."""
+
+_MANY = 64
+"""Tokens from which the encoder's matrices are packed: for one sentence the look at them takes what it saves."""
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
@@ -140,7 +145,7 @@ class _Bound:
     """A model whose decoder layers are bound to their weights."""
 
     def __init__(self, model: Transformer, packed: PackedWeights | None) -> None:
-        self._model = model
+        self._model, self._packed = model, packed
         bind_linear: BindLinear = packed.linear if packed is not None else _plain
         self._layers = [
             _layer(cast(DecoderLayer, layer), partial(_named, bind_linear, f"decoder.{number}"))
@@ -152,12 +157,22 @@ class _Bound:
         self._output: Map = bind_linear("output", output.weight, output.bias) if plain else output
 
     def start(self, source: Int[Tensor, "N S"], source_lengths: Int[Tensor, " N"] | None = None) -> _State:
-        model = self._model
-        if source_lengths is None:
-            return _State.of(model.start(source))
+        if self._reader is None:
+            return _State.of(self._model.start(source, source_lengths))
+        return _State.of(start_by_length(self._reader, source, source_lengths))
+
+    @cached_property
+    def _reader(self) -> Transformer | None:
+        """The model as it reads sources, with packed matrices; None if it has parts that may do more than compute."""
+        model, packed = self._model, self._packed
         encoding = (*model.source_embedding.modules(), *model.encoder.modules())
-        known = all(_only_computes(part, _KNOWN_OF_ENCODERS) for part in encoding)
-        return _State.of((start_by_length if known else Transformer.start)(model, source, source_lengths))
+        if not all(_only_computes(part, _KNOWN_OF_ENCODERS) for part in encoding):
+            return None
+        if packed is None:
+            return model
+        twin = copy(model)
+        twin._modules = {**model._modules, "encoder": packed.within(model.encoder, "encoder", least_rows=_MANY)}
+        return twin
 
     def step(self, tokens: Int[Tensor, " N"], state: _State) -> Step:
         inner = state.inner

@@ -20,12 +20,14 @@ TOGETHER = 32
 _WORTH_IT = 0.9  # of the places of one rectangle: with more to encode, joining the pieces takes what they save
 
 
-def start_by_length(model: Transformer, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"]) -> DecoderState:
+def start_by_length(
+    model: Transformer, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"] | None
+) -> DecoderState:
     """Return what ``model.start`` does, its oracle; padding has zeros for keys and values, and nobody reads them.
 
     For a model whose parts treat each source by itself, and are not watched.
     """
-    if source.device.type != "cpu":
+    if source_lengths is None or source.device.type != "cpu":
         return model.start(source, source_lengths)
     order = source_lengths.argsort(descending=True)
     groups = [order[first : first + TOGETHER] for first in range(0, len(order), TOGETHER)]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models import PackedWeights, bind, packed
+from regard.models import PackedWeights, bind, bound, packed
 from unit.models.test_bound import model_of, sources, walk
 
 pytestmark = pytest.mark.skipif(not packed._can_pack(), reason="this torch has no packed products")
@@ -66,6 +66,32 @@ def test_numbers_that_change_places_are_noticed(numbers: Tensor) -> None:
         held.linear("a", weight, None)(x)
         weight.data.copy_(other)
         torch.testing.assert_close(held.linear("a", weight, None)(x), F.linear(x, weight), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_each_number_of_a_large_matrix_counts(by_columns: bool) -> None:
+    held, x = PackedWeights(), torch.randn(3, 97)
+    numbers = torch.randn(173, 97)  # two stretches of factors, and a rest
+    weight = numbers.t().contiguous().t() if by_columns else numbers.clone()
+    for place in ((0, 0), (1, 2), (83, 89), (84, 43), (168, 87), (168, 88), (172, 96)):
+        held.linear("a", weight, None)(x)
+        weight.data[place] += 1
+        torch.testing.assert_close(held.linear("a", weight, None)(x), F.linear(x, weight), rtol=1e-4, atol=1e-4)
+
+
+def test_products_of_one_row_do_not_look_at_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Tensor] = []
+    mark = packed._mark
+    monkeypatch.setattr(packed, "_mark", lambda weight: looks.append(weight) or mark(weight))  # type: ignore[func-returns-value]
+    (weight, bias), held = pair(), PackedWeights()
+    product, of_many = held.linear("a", weight, bias), held.linear("a", weight, bias, least_rows=5)
+    for x in (torch.randn(1, 7), torch.randn(1, 1, 7)):
+        torch.testing.assert_close(product(x), F.linear(x, weight, bias))
+    of_many(torch.randn(2, 2, 7))
+    assert not looks
+    of_many(torch.randn(1, 5, 7))
+    product(torch.randn(2, 7))
+    assert len(looks) == 2
 
 
 def test_it_is_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,15 +157,38 @@ def test_a_copy_begins_with_none() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"residual": "pre", "gated": True}, {"bias": False, "output_bias": False}])
-def test_the_bound_step_is_the_models_step(changes: dict[str, object]) -> None:
+def test_the_bound_model_is_the_model(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     model, held = model_of(**changes).float(), PackedWeights()
+    monkeypatch.setattr(bound, "_MANY", 2)
     source, lengths = sources(5, 7, 2)
     expected = walk(model, source, lengths)
     for _ in range(2):
         for one, other in zip(walk(bind(model, held), source, lengths), expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-    parts = {"self.qkv", "self.out", "cross.query", "cross.out"} | (set() if "gated" in changes else {"inner", "outer"})
-    assert set(held._held) == {"output", *(f"decoder.{layer}.{part}" for layer in range(2) for part in parts)}
+    gated = "gated" in changes
+    of_decoder = {"self.qkv", "self.out", "cross.query", "cross.out"} | (set() if gated else {"inner", "outer"})
+    of_encoder = {"self_attention.qkv", "self_attention.out", "feed_forward.outer"}
+    of_encoder |= {"feed_forward.gate_inner" if gated else "feed_forward.inner"}
+    assert set(held._held) == {
+        "output",
+        *(f"decoder.{layer}.{part}" for layer in range(2) for part in of_decoder),
+        *(f"encoder.layers.{layer}.{part}" for layer in range(2) for part in of_encoder),
+    }
+
+
+def test_few_tokens_are_read_with_plain_products() -> None:
+    model, held = model_of().float(), PackedWeights()
+    bind(model, held).start(*sources(31, 29))
+    assert not held._held
+    bind(model, held).start(*sources(37, 29))
+    assert all(name.startswith("encoder.") for name in held._held) and held._held
+
+
+def test_a_watched_encoder_is_called() -> None:
+    model, heard = model_of().float(), []
+    model.encoder.layers[0].feed_forward.inner.register_forward_hook(lambda *_: heard.append(1))
+    bind(model, PackedWeights()).start(*sources(5, 3))
+    assert heard == [1]
 
 
 def test_a_watched_projection_is_called() -> None:
