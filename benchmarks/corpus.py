@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,8 @@ def processes(pid: int) -> list[int]:
     """Return a process and all below it."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [below for child in task.read_text().split() for below in processes(int(child))]
+        with suppress(FileNotFoundError):  # the thread has ended
+            found += [below for child in task.read_text().split() for below in processes(int(child))]
     return found
 
 
