@@ -39,26 +39,45 @@ def drop(x: Tensor, share: float) -> Tensor:
     # straight into bytes: a comparison of 16-bit integers that gives booleans or numbers takes several times as long
     kept = torch.empty(len(words) * 4, dtype=torch.uint8)
     torch.ge(words.view(torch.int16), dropped - _LEVELS // 2, out=kept)
-    return Silence.apply(x, kept, _LEVELS / (_LEVELS - dropped))  # type: ignore[no-any-return, no-untyped-call]
+    return Keep.apply(x, kept, _LEVELS / (_LEVELS - dropped))  # type: ignore[no-any-return, no-untyped-call]
 
 
-class Silence(torch.autograd.Function):
+class Keep(torch.autograd.Function):
     """``x · kept · scale``, where ``kept`` has 1 for each number of ``x`` that stays and 0 for each that is dropped.
 
-    It is one byte a number, up to a multiple of eight. Its gradient is itself; for that, one bit a number is held.
+    It is one byte a number, up to a multiple of eight. It is its own gradient; for that, one bit a number is held.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
+    def forward(x: Tensor, kept: Tensor, scale: float) -> Tensor:
         """Return a new tensor like ``x``."""
-        if ctx.needs_input_grad[0]:
-            ctx.save_for_backward((kept.view(8, -1) << _BITS).sum(dim=0, dtype=torch.uint8))
-            ctx.scale = scale
         return kept[: x.numel()].view(x.shape).to(x.dtype).mul_(x).mul_(scale)
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
+        """Hold the bits, for gradients and for tangents."""
+        _, kept, ctx.scale = inputs
+        bits = (kept.view(8, -1) << _BITS).sum(dim=0, dtype=torch.uint8)
+        ctx.save_for_backward(bits)
+        ctx.save_for_forward(bits)
+
+    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """Silence and scale the same places."""
-        (bits,) = ctx.saved_tensors
-        kept = (bits >> _BITS & 1).flatten()
-        return Silence.apply(gradient, kept, ctx.scale), None, None  # type: ignore[no-untyped-call]
+        """Keep and scale the same places."""
+        return Keep._again(ctx, gradient), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        """Keep and scale the same places."""
+        return Keep._again(ctx, tangent)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None, None], x: Tensor, kept: Tensor, scale: float) -> tuple[Tensor, int]:
+        """Keep the same places in every one of several tensors."""
+        return torch.stack([Keep.apply(one, kept, scale) for one in x.unbind(in_dims[0])]), 0  # type: ignore[no-untyped-call]
+
+    @staticmethod
+    def _again(ctx: Any, x: Tensor) -> Tensor:
+        bits: Tensor = ctx.saved_tensors[0]
+        kept = (bits >> _BITS & 1).flatten()[: x.numel()].view(x.shape)
+        return x * kept.to(x.dtype).mul_(ctx.scale)  # not in place: there may be several gradients at once

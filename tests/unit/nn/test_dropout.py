@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.nn import Dropout, drop
+from regard.nn import Dropout, PostNorm, drop
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 0.9])
@@ -76,3 +76,52 @@ def test_what_is_kept_for_the_gradient_is_one_bit_a_number() -> None:
 def test_a_share_next_to_one() -> None:
     assert drop(torch.ones(7, 5), 0.999995).isfinite().all()
     assert torch.equal(drop(torch.ones(1009, 1013), 1.0), torch.zeros(1009, 1013))
+
+
+class TestTransforms:
+    """What `torch.func` and batched gradients make of dropout; it is linear in x, so its gradient is what it keeps."""
+
+    def kept(self) -> torch.Tensor:
+        torch.manual_seed(3)
+        return drop(torch.ones(7, 5), 0.5)
+
+    def dropped(self, x: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return drop(x, 0.5)
+
+    def test_gradients(self) -> None:
+        gradient = torch.func.grad(lambda x: (self.dropped(x) * x).sum())(torch.ones(7, 5))
+        assert torch.equal(gradient, 2 * self.kept())
+
+    @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # torch's own, of itself
+    def test_tangents(self) -> None:
+        x, tangent = torch.randn(7, 5), torch.randn(7, 5)
+        _, change = torch.func.jvp(self.dropped, (x,), (tangent,))
+        assert torch.equal(change, tangent * self.kept())
+
+    def test_several_gradients_at_once(self) -> None:
+        x = torch.ones(7, 5, requires_grad=True)
+        y = self.dropped(x)
+        directions = torch.randn(3, 7, 5)
+        (found,) = torch.autograd.grad(y, x, directions, is_grads_batched=True)
+        assert torch.equal(found, directions * self.kept())
+
+    def test_a_gradient_for_each_of_several(self) -> None:
+        several = torch.randn(7, 5, 3)
+        gradient = torch.func.grad(lambda x: self.dropped(x).square().sum())
+        found = torch.func.vmap(gradient, in_dims=2, randomness="same")(several)
+        for one, row in zip(several.unbind(2), found, strict=True):
+            torch.testing.assert_close(row, gradient(one))
+
+    def test_through_a_whole_layer(self) -> None:
+        layer = PostNorm(nn.LayerNorm(5), 0.5).train()
+        names = dict(layer.named_parameters())
+        x = torch.randn(2, 7, 5)
+
+        def loss(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+            torch.manual_seed(3)
+            return torch.func.functional_call(layer, parameters, (x, lambda y: 2 * y)).square().sum()  # type: ignore[no-any-return]
+
+        loss(names).backward()
+        for name, gradient in torch.func.grad(loss)(names).items():
+            torch.testing.assert_close(gradient, names[name].grad)
