@@ -180,7 +180,7 @@ class Transformer(nn.Module):
         """Encode ``source`` and return the state of its rows before their first token."""
         memory = self.encode(source, source_lengths)
         return DecoderState(
-            memory=[layer.packed() for layer in self.decoder.keys_values(memory)],
+            memory=[layer.contiguous() for layer in self.decoder.keys_values(memory)],
             source_visible=Visibility(key_lengths=source_lengths),
             caches=[KeyValueCache() for _ in self.decoder.layers],
             sentences=torch.arange(source.size(0), device=source.device),

@@ -1,6 +1,6 @@
 """What a model is, in numbers and words: frozen, serialisable, made of nothing but the standard library.
 
-A spec decides everything about a model but its weights; :mod:`regard.models.builder` is its only reader.
+A spec decides everything about a model but its weights; :mod:`regard.models.builder` makes the model.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Scaled dot-product attention and its multi-head form (section 3.2 of the paper).
 
-:func:`attend_plain` is the formula, step by step, and the oracle of the tests; :func:`attend` gives the same by
-fused kernels, without ever holding the weights. A query with nothing to attend to gets exactly zero from both.
+:func:`attend_plain` is the formula, step by step, and the oracle of the tests; :func:`attend` gives the same, with many
+keys by fused kernels that never hold the weights. A query with nothing to attend to gets exactly zero from both.
 
 Axes: B batch, H heads, T queries, S keys, K = d_model / H, D = d_model.
 """

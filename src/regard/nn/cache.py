@@ -75,7 +75,7 @@ class KeysValues:
     values: Float[Tensor, "M H S K"]
     readers: Readers | None = None
 
-    def packed(self) -> KeysValues:
+    def contiguous(self) -> KeysValues:
         """Return the same, each head's keys and values in one piece of memory, for who reads them again and again."""
         return replace(self, keys=self.keys.contiguous(), values=self.values.contiguous())
 

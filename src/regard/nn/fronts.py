@@ -15,8 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import ShapeError
-from regard.nn.masks import padding_mask
-from regard.nn.readout import Lengths
+from regard.nn.masks import Lengths, real_places
 
 
 class Windows(nn.Module):
@@ -91,5 +90,4 @@ def without_padding(x_BLC: Float[Tensor, "B L C"], lengths: Lengths) -> Float[Te
     """Return the frames with zeros behind each row's end."""
     if lengths is None:
         return x_BLC
-    real = padding_mask(lengths, x_BLC.size(1))[:, 0, 0, :, None]  # [B, L, 1]
-    return x_BLC.masked_fill(~real, 0.0)
+    return x_BLC.masked_fill(~real_places(lengths, x_BLC.size(1))[:, :, None], 0.0)

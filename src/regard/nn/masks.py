@@ -21,9 +21,18 @@ Offset = int | Int[Tensor, "B"]
 """Where the first query (or new token) stands: one number for all rows, or one per row."""
 
 
+Lengths = Int[Tensor, "B"] | None
+"""Real places per row; None where nothing is padded."""
+
+
+def real_places(lengths: Int[Tensor, " B"], size: int) -> Bool[Tensor, "B size"]:
+    """Tell the first ``lengths[b]`` of ``size`` places from the padding behind them."""
+    return torch.arange(size, device=lengths.device) < lengths[:, None]
+
+
 def padding_mask(lengths: Int[Tensor, " B"], size: int) -> Bool[Tensor, "B 1 1 size"]:
     """Return the mask under which the first ``lengths[b]`` of ``size`` keys may be attended to."""
-    return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None, :]
+    return real_places(lengths, size)[:, None, None, :]
 
 
 def causal_mask(
@@ -114,9 +123,10 @@ class Visibility:
     offset: Offset | None = None
 
     def resolve(self, num_queries: int, num_keys: int, device: torch.device) -> tuple[Tensor | None, bool]:
-        """Return ``(mask, causal)``: the explicit part and whether the plain lower triangle comes on top of it.
+        """Return ``(mask, causal)``: which keys each query may see, and whether causality is still to be added.
 
-        The triangle is stated apart only where it is alone and square, the case that fused attention makes itself.
+        Causality is left out of the mask only where it is all there is and the triangle is square: fused attention
+        makes that one itself.
         """
         padding = None if self.key_lengths is None else padding_mask(self.key_lengths.to(device), num_keys)
         mask = combine(padding, None if self.allowed is None else self.allowed.to(device))

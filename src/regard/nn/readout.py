@@ -9,14 +9,11 @@ Axes: B batch, L frames, D = d_model.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.nn.attention import MultiHeadAttention
-from regard.nn.masks import Visibility, padding_mask
-
-Lengths = Int[Tensor, "B"] | None
-"""Real frames per row."""
+from regard.nn.masks import Lengths, Visibility, real_places
 
 
 class MeanReadout(nn.Module):
@@ -26,7 +23,7 @@ class MeanReadout(nn.Module):
         """Return one vector per row."""
         if lengths is None:
             return x_BLD.mean(dim=1)
-        real = padding_mask(lengths, x_BLD.size(1))[:, 0, 0, :, None]  # [B, L, 1]
+        real = real_places(lengths, x_BLD.size(1))[:, :, None]
         return x_BLD.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1).clamp(min=1)
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.modules import module as torch_module
 
 from regard.nn.dropout import Dropout, drop
+from regard.nn.watched import is_watched
 
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -22,21 +21,18 @@ Sublayer = Callable[[Tensor], Tensor]
 def join(x: Tensor, dropout: nn.Module, branch: Tensor) -> Tensor:
     """Return ``x + dropout(branch)``; the sum overwrites the dropped branch where nobody else can hold it."""
     alike = x.shape == branch.shape and x.dtype == branch.dtype
-    if alike and type(dropout) is Dropout and dropout.training and dropout.p > 0 and not _watched(dropout):
+    if alike and type(dropout) is Dropout and dropout.training and dropout.p > 0 and not is_watched(dropout):
         return drop(branch, dropout.p).add_(x)
     return x + dropout(branch)  # type: ignore[no-any-return]
 
 
-def _watched(part: nn.Module) -> bool:
-    """Tell whether a hook may see or change what ``part`` makes, or a compiler may, which needs no place spared."""
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return torch.compiler.is_compiling() or any(
-        getattr(part, kind) or getattr(torch_module, f"_global{kind}", True) for kind in kinds
-    )
-
-
 class PostNorm(nn.Module):
-    """``norm(x + dropout(sublayer(x)))``: the paper's order (section 5.4)."""
+    """``norm(x + dropout(sublayer(x)))``: the paper's order (section 5.4).
+
+    Args:
+        norm: Over the features of a position.
+        dropout: Share of what the sublayer makes that is dropped in training.
+    """
 
     def __init__(self, norm: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
@@ -52,6 +48,10 @@ class PreNorm(nn.Module):
     """``x + dropout(sublayer(norm(x)))``: the stream itself is never normalised (Xiong et al. 2020).
 
     A stack of these wants a norm at its end, see :class:`regard.nn.stacks.Encoder`.
+
+    Args:
+        norm: Over the features of a position.
+        dropout: Share of what the sublayer makes that is dropped in training.
     """
 
     def __init__(self, norm: nn.Module, dropout: float = 0.0) -> None:
@@ -65,7 +65,12 @@ class PreNorm(nn.Module):
 
 
 class NoResidual(nn.Module):
-    """``dropout(sublayer(norm(x)))``: the stream is cut at every sublayer, to show what the sum is for."""
+    """``dropout(sublayer(norm(x)))``: the stream is cut at every sublayer, to show what the sum is for.
+
+    Args:
+        norm: Over the features of a position.
+        dropout: Share of what the sublayer makes that is dropped in training.
+    """
 
     def __init__(self, norm: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()

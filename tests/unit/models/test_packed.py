@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.models import PackedWeights, bind, bound, packed
-from unit.models.test_bound import model_of, sources, walk
+from unit.models.steps import model_of, sources, walk
 
 pytestmark = pytest.mark.skipif(not packed._can_pack(), reason="this torch has no packed products")
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.models import Rotary, Transformer, bind, starting
 from regard.models.starting import start_by_length
-from unit.models.test_bound import close, model_of, sources
+from unit.models.steps import close, model_of, sources
 
 LENGTHS = (7, 1, 5, 2, 0, 3, 7)
 
