@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 
 class RegardError(Exception):
@@ -109,3 +109,23 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     names = sorted(valid)
     close = get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else f"; valid: {', '.join(names)}"
+
+
+ItemT = TypeVar("ItemT")
+
+
+def listed(given: Iterable[ItemT], name: str, one: str) -> list[ItemT]:
+    """Return, as a list, what a caller gives several of.
+
+    Args:
+        given: anything that can be gone through once, but not one text: Python takes it for a list of its letters.
+        name: of the argument, for the message.
+        one: what each is: a text, a phrase.
+
+    Raises:
+        InputError: it is one text, or not several of anything.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        found = f"one string; write [{one}]" if isinstance(given, str | bytes) else repr(given)
+        raise InputError(f"`{name}` must be a list of {one}s, but is {found}")
+    return list(given)

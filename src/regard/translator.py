@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +11,7 @@ import torch
 
 from regard.bundle import load_bundle
 from regard.data import TextTokenizer
-from regard.errors import DamagedError, InputError, RecipeError, located
+from regard.errors import DamagedError, InputError, RecipeError, listed, located
 from regard.generation import BeamSearch, Hypothesis, SearchOptions, generate_all, least_risk
 from regard.generation.controls import Control, asked_by
 from regard.generation.lengths import padded
@@ -57,7 +57,7 @@ class Translator:
         self.recipe = recipe or {}
         self._models = ModelEnsemble([model, *partners], weights, average)
 
-    def __call__(self, texts: Sequence[str], *, beam: int | None = None, tag: str | Sequence[str] = "") -> list[str]:
+    def __call__(self, texts: Iterable[str], *, beam: int | None = None, tag: str | Sequence[str] = "") -> list[str]:
         """Return the best translation of each text.
 
         Args:
@@ -72,7 +72,7 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[str | Request],
+        texts: Iterable[str | Request],
         search: SearchOptions | None = None,
         *,
         tag: str | Sequence[str] = "",
@@ -175,8 +175,8 @@ class Translator:
 
     def score(
         self,
-        texts: Sequence[str | Request],
-        targets: Sequence[str | Sequence[int]],
+        texts: Iterable[str | Request],
+        targets: Iterable[str | Sequence[int]],
         search: SearchOptions | None = None,
         *,
         tag: str | Sequence[str] = "",
@@ -195,20 +195,18 @@ class Translator:
             InputError: a target is longer than the model can write, the numbers differ, or as in ``translate``.
         """
         requests, search = as_requests(texts, tag), search or self.search
-        if len(targets) != len(requests):
+        given = listed(targets, "targets", "text")
+        ends = [True] * len(given) if finished is None else listed(finished, "finished", "mark")
+        if not len(requests) == len(given) == len(ends):
+            ended = "" if finished is None else f", {plural(len(ends), 'mark')} of `finished`"
             raise InputError(
-                f"scoring needs a target for each text: {plural(len(targets), 'target')} for "
-                f"{plural(len(requests), 'text')}"
+                f"scoring needs a target for each text: {plural(len(given), 'target')} for "
+                f"{plural(len(requests), 'text')}{ended}"
             )
-        ends = [True] * len(targets) if finished is None else list(finished)
-        outputs = [self.target_tokenizer.encode(one) if isinstance(one, str) else [*one] for one in targets]
-        for number, (request, output) in enumerate(zip(requests, outputs, strict=True), 1):
+        outputs: list[list[int]] = []
+        for number, (request, target) in enumerate(zip(requests, given, strict=True), 1):
             with located(request.where or f"target {number}"):
-                if len(output) > self._models.longest:
-                    raise InputError(
-                        f"an output has {len(output):,} tokens, and the model writes {self._models.longest:,}"
-                    )
-                self.target_tokenizer.pieces(output)  # refuses ids that no vocabulary has
+                outputs.append(self._written(target))
         sources = self._read(requests)
         found = self._models.scored(sources, outputs, ends, search)
         return [
@@ -245,6 +243,14 @@ class Translator:
 
     def _read(self, requests: Sequence[Request]) -> list[Source]:
         return [read(request, self.source_tokenizer, self._models.longest) for request in requests]
+
+    def _written(self, target: str | Sequence[int]) -> list[int]:
+        """Return the ids of a target; the model must be able to write it."""
+        ids = self.target_tokenizer.encode(target) if isinstance(target, str) else listed(target, "target", "token id")
+        if len(ids) > self._models.longest:
+            raise InputError(f"an output has {len(ids):,} tokens, and the model writes {self._models.longest:,}")
+        self.target_tokenizer.pieces(ids)  # refuses ids that no vocabulary has
+        return ids
 
     def _translation(self, hypothesis: Hypothesis, source: Source) -> Translation:
         return Translation(

@@ -124,8 +124,21 @@ def test_what_cannot_be_scored_is_refused(ours: Translator) -> None:
         ours.score(["1", "2"], ["1", "1" * 29])
     with pytest.raises(InputError, match="1 target for 2 texts"):
         ours.score(["1", "2"], ["1"])
-    with pytest.raises(InputError, match="ids must be from 0 to"):
-        ours.score(["1"], [[10**6]])
+    with pytest.raises(InputError, match="target 2: ids must be from 0 to"):
+        ours.score(["1", "2"], [[7], [10**6]])
+    with pytest.raises(InputError, match="1 target for 1 text, 2 marks of `finished`"):
+        ours.score(["1"], ["2"], finished=[True, False])
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_one_target_or_none_is_no_list(ours: Translator) -> None:
+    with pytest.raises(InputError, match=r"`targets` must be a list of texts, but is one string; write \[text\]"):
+        ours.score(["1", "2", "3"], "123")
+    with pytest.raises(InputError, match="target 2: `target` must be a list of token ids, but is None"):
+        ours.score(["1", "2"], ["1", None])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="`texts` must be a list of texts, but is None"):
+        ours.translate(None)  # type: ignore[arg-type]
+    assert ours(text for text in ["12", "345"]) == ours(["12", "345"])
 
 
 # ---- several models --------------------------------------------------------------------------------------------------

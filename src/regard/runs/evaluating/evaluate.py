@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 from regard.data import read_lines
 from regard.device import best_device
-from regard.errors import DataError, InputError, RecipeError
+from regard.errors import DataError, InputError, RecipeError, listed
 from regard.evaluation import EvaluationOptions, Line, Report, compare, worst
 from regard.plural import plural
 from regard.runs.recipes.recipe import DataOptions, Recipe, check
@@ -123,6 +123,7 @@ def evaluate(
         InputError: a file, option or system cannot be used.
     """
     names = _names(systems)
+    references, metrics = listed(references, "references", "file"), listed(metrics, "metrics", "name")
     if output is not None and len(systems) > 1:
         raise InputError("outputs of several systems do not go into one file; evaluate them one by one to keep them")
     refuse_output(None if output is None else Path(output), [source, *references, pairs, *_files(systems)])

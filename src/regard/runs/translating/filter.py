@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from regard.errors import InputError, located
+from regard.errors import InputError, listed, located
 from regard.generation import Bias, Suppress
 from regard.generation.controls import Control
 from regard.runs.translating.forms import FormName, as_fairseq, as_jsonl, as_nbest, as_text
@@ -66,14 +66,16 @@ class FilterOptions:
     paragraphs: str | None = None
 
     def __post_init__(self) -> None:
+        for name, one in (("forbid", "phrase"), ("suppress", "token")):
+            listed(getattr(self, name), name, one)
         if self.paragraphs is not None:
             check_language(self.paragraphs)
             drawn = 1 if self.overrides.values.get("least_risk") else self.overrides.values.get("samples", 1)
-            listed = max(self.overrides.values.get("nbest", 1), drawn)
+            shown = max(self.overrides.values.get("nbest", 1), drawn)
             for flag, asked in (
                 ("--alignments", self.align),
                 ("--ids", self.ids),
-                ("a list of outputs", listed > 1),
+                ("a list of outputs", shown > 1),
                 ("--format", self.form in ("nbest", "fairseq")),
             ):
                 if asked:

@@ -82,6 +82,13 @@ def test_outputs_need_references_and_no_source(place: Path) -> None:
         evaluate(place / "half")
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_one_reference_or_metric_is_no_list(place: Path) -> None:
+    for name, one, given in (("references", "file", str(place / "reference")), ("metrics", "name", "bleu")):
+        with pytest.raises(InputError, match=rf"`{name}` must be a list of {one}s, but is one string; write \[{one}\]"):
+            evaluate(place / "half", **{name: given})  # type: ignore[arg-type]
+
+
 def test_a_floor_for_bleu_ends_with_1(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["evaluate", "-s", str(place / "source"), "-r", str(place / "reference"), "--bleu-tokenize", "char"]
     assert run([*words, str(place / "perfect"), "--min-bleu", "90", "--metric", "exact"]) == 0

@@ -152,6 +152,13 @@ def test_what_an_output_cannot_hold_is_told_with_its_place(model: str, tmp_path:
         FilterOptions((model,), forbid=(" ",))
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_one_phrase_is_no_list(model: str) -> None:
+    for name, one in (("forbid", "phrase"), ("suppress", "token")):
+        with pytest.raises(InputError, match=f"`{name}` must be a list of {one}s, but is one string"):
+            FilterOptions((model,), **{name: "Hund"})  # type: ignore[arg-type]
+
+
 # ---- whatever comes in -----------------------------------------------------------------------------------------------
 
 
