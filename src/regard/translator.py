@@ -65,10 +65,8 @@ class Translator:
             beam: hypotheses of a plain beam search, 1 being greedy; left out, ``search`` says what is done.
             tag: put before every text, or one tag a text, for models trained with tags.
         """
-        search = replace(self.search, nbest=1)
-        if beam is not None:
-            search = replace(search, beam=beam, groups=1, sampling=None)
-        return [best.text for best, *_ in self.translate(texts, search, tag=tag)]
+        search = self.search if beam is None else self.search.changed(beam=beam)
+        return [best.text for best, *_ in self.translate(texts, replace(search, nbest=1), tag=tag)]
 
     def translate(
         self,
@@ -84,7 +82,7 @@ class Translator:
         Args:
             texts: one line each, or what is asked of each. One without any token, such as an empty one, is not shown to
                 the model.
-            search: beam, n-best, length penalty and limits; ``dataclasses.replace(translator.search, nbest=5)``.
+            search: what is done, such as ``translator.search.changed(nbest=5)`` or ``.changed(samples=3, top_k=10)``.
             tag: as in a call; a request has its own.
             attended: what is made of attention.
             controls: change the scores of words of all texts.

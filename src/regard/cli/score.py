@@ -56,12 +56,11 @@ def score(
     averaged = words.averaged(average)
     from regard.cli.machine import set_up
     from regard.runs.saying import say_nothing, say_on_stderr
-    from regard.runs.translating.overrides import SearchOverrides
     from regard.runs.translating.score import Outputs
     from regard.runs.translating.score import score as run
 
     outputs = Outputs(source, target, pairs, translations)
-    overrides = SearchOverrides(words.given({"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}))
+    overrides = words.given({"length_penalty": length_penalty, "coverage_penalty": coverage_penalty})
     set_up(threads, device)
     run(
         folders,

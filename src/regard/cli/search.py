@@ -17,7 +17,7 @@ Nbest = Annotated[
         "-n",
         min=1,
         max=1000,
-        help="List so many outputs a line; a narrower beam is widened.",
+        help="List so many outputs a line; widens the recipe's beam.",
         show_default=False,
     ),
 ]
@@ -102,12 +102,19 @@ Weights = Annotated[
 
 
 def given(values: dict[str, Any], least_risk: int | None = None) -> dict[str, Any]:
-    """Return the values that are not None, and those that a number for ``--mbr`` stands for."""
+    """Return the values that are not None, and those that a number for ``--mbr`` stands for.
+
+    Raises:
+        InputError: two contradict each other.
+    """
+    from regard.generation.options import check_changes
+
     named = {name: value for name, value in values.items() if value is not None}
     if least_risk is not None:
         if "samples" in named:
             raise typer.BadParameter("--mbr says how many are drawn; leave out --samples", param_hint="--mbr")
-        named |= {"samples": least_risk, "least_risk": True}
+        named = {"least_risk": True, "samples": least_risk, **named}
+    check_changes(named, lambda name: "--mbr" if name == "least_risk" else f"--{name.replace('_', '-')}")
     return named
 
 

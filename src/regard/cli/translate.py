@@ -141,14 +141,13 @@ def translate(
     from regard.cli.pauses import pauses
     from regard.runs.saying import say_nothing, say_on_stderr
     from regard.runs.translating.filter import FilterOptions
-    from regard.runs.translating.overrides import SearchOverrides
     from regard.runs.translating.translate import translate as run
 
     options = FilterOptions(
         models=tuple(map(str, folders)),
         weights=tuple(weight) if weight else None,
         average=averaged,
-        overrides=SearchOverrides(overrides),
+        overrides=overrides,
         tag=tag,
         json_input=json_input or (input_file is not None and ".jsonl" in input_file.suffixes),
         form=form_name,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from regard.errors import RecipeError
+from regard.errors import InputError, RecipeError, nearest
 from regard.generation.prefixes import Ints
 from regard.generation.scores import Average, LengthPenalty, Score, Sum, WordReward
 
@@ -158,6 +158,35 @@ class SearchOptions:
             case "reward":
                 return WordReward(self.word_reward)
 
+    def changed(self, **values: Any) -> SearchOptions:
+        """Return these options with some others, those of sampling among them: ``changed(nbest=5, length_penalty=1)``.
+
+        What is about a beam asks for a beam search, what is about drawing for sampling. A beam that is named is a plain
+        one unless groups are named too; one that is not is widened by a longer n-best list or by groups.
+
+        Raises:
+            InputError: there is no such option, or two contradict each other.
+            RecipeError: a value cannot be.
+        """
+        check_changes(values)
+        changes = {name: value for name, value in values.items() if name not in _DRAWN}
+        draws = {name: value for name, value in values.items() if name in _DRAWN}
+        if draws:
+            changes["sampling"] = replace(self.sampling or SamplingOptions(), **draws)
+        elif _about_beam(values, least_risk=self.sampling is not None and self.sampling.least_risk):
+            changes["sampling"] = None
+        beam = changes.get("beam")
+        if beam is not None:
+            changes = {"groups": 1, "nbest": min(self.nbest, beam) if isinstance(beam, int) else 1, **changes}
+        elif "nbest" in changes or "groups" in changes:
+            wide = max(self.beam, changes.get("nbest", 1))
+            groups = changes.get("groups", self.groups)
+            changes["beam"] = -(-wide // groups) * groups if isinstance(groups, int) and groups > 0 else wide
+        found = replace(self, **changes)
+        if "diversity" in values and found.groups == 1:
+            raise InputError("`diversity` keeps the groups of a beam apart, but there is one group; name `groups` too")
+        return found
+
     def greedy(self) -> SearchOptions:
         """Return greedy search with the same limits and score."""
         return replace(self, beam=1, nbest=1, coverage_penalty=0.0, groups=1, sampling=None)
@@ -168,6 +197,43 @@ class SearchOptions:
         most = most.clip(1, self.max_length)
         fewest = np.floor(self.min_length_ratio * source_words).astype(np.int64)
         return np.minimum(fewest.clip(self.min_length), most), most
+
+
+_DRAWN = {option.name for option in fields(SamplingOptions)}
+_SEARCHED = {option.name for option in fields(SearchOptions)} - {"sampling"}
+
+
+def check_changes(values: Mapping[str, Any], called: Callable[[str], str] = "`{}`".format) -> None:
+    """Refuse what no search can be changed to, whatever it was.
+
+    Args:
+        values: as for ``SearchOptions.changed``.
+        called: what an option is called in messages.
+
+    Raises:
+        InputError: there is no such option, or two contradict each other.
+    """
+    for name in values:
+        if name not in _DRAWN | _SEARCHED:
+            raise InputError(f"a search has no option {name!r}{nearest(name, _DRAWN | _SEARCHED)}")
+    drawn = [name for name in values if name in _DRAWN]
+    of_beam = _about_beam(values, least_risk=bool(values.get("least_risk")))
+    if drawn and of_beam:
+        raise InputError(
+            f"{called(drawn[0])} is about outputs drawn at random, {called(of_beam[0])} about a beam search; "
+            "leave one of them out"
+        )
+    if {"nbest", "beam"} <= values.keys() and values["nbest"] > values["beam"]:
+        raise InputError(
+            f"{called('nbest')} {values['nbest']} needs a {called('beam')} of at least {values['nbest']}, "
+            f"but it is {values['beam']}; left out, it is as wide as needed"
+        )
+
+
+def _about_beam(values: Mapping[str, Any], *, least_risk: bool) -> list[str]:
+    """Return the names that sampling has no use for; of outputs ranked by risk there are lists too."""
+    names = {"beam", "groups", "diversity", "coverage_penalty"} | (set() if least_risk else {"nbest"})
+    return [name for name in values if name in names]
 
 
 def _count(key: str, value: int, least: int, most: int = _MOST) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from regard.errors import InputError, listed, located
 from regard.generation import Bias, Suppress
 from regard.generation.controls import Control
 from regard.runs.translating.forms import FormName, as_fairseq, as_jsonl, as_nbest, as_text
-from regard.runs.translating.overrides import SearchOverrides
 from regard.runs.translating.requests import Asked, from_json
 from regard.runs.translating.tally import Tally
 from regard.translation import Attended, Glossary, Paragraph, Request, Translation, read_glossary, split_paragraph
@@ -31,7 +30,7 @@ class FilterOptions:
         models: folders; several are searched as one.
         weights: of the models; equal if None.
         average: of the models' log-probabilities or of their probabilities.
-        overrides: what changes in the search of the model.
+        overrides: what changes in the search of the model: options by name, as `SearchOptions.changed` takes them.
         tag: put before every line that brings none.
         json_input: lines are JSON objects.
         form: how results are written.
@@ -50,7 +49,7 @@ class FilterOptions:
     models: tuple[str, ...]
     weights: tuple[float, ...] | None = None
     average: Literal["log", "linear"] = "log"
-    overrides: SearchOverrides = field(default_factory=SearchOverrides)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     tag: str = ""
     json_input: bool = False
     form: FormName = "text"
@@ -68,10 +67,12 @@ class FilterOptions:
     def __post_init__(self) -> None:
         for name, one in (("forbid", "phrase"), ("suppress", "token")):
             listed(getattr(self, name), name, one)
+        drawn = 1 if self.overrides.get("least_risk") else self.overrides.get("samples", 1)
+        shown = max(self.overrides.get("nbest", 1), drawn)
+        if shown > 1 and self.form == "text" and self.paragraphs is None:
+            raise InputError(f"--format text has one output a line, but {shown} are asked for; use nbest or jsonl")
         if self.paragraphs is not None:
             check_language(self.paragraphs)
-            drawn = 1 if self.overrides.values.get("least_risk") else self.overrides.values.get("samples", 1)
-            shown = max(self.overrides.values.get("nbest", 1), drawn)
             for flag, asked in (
                 ("--alignments", self.align),
                 ("--ids", self.ids),
@@ -115,7 +116,7 @@ class Filter:
                 written_ids(phrase, "phrase", self._translator.target_tokenizer)
         if options.tag:
             self._translator.source_tokenizer.tag_id(options.tag)
-        self._search = options.overrides.over(self._translator.search)
+        self._search = self._translator.search.changed(**options.overrides)
         self._attended = Attended(options.align, options.threshold, dictionary if options.replace_unknown else None)
         self._controls = _controls(options, self._translator)
         sampling = self._search.sampling

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,6 @@ from regard.errors import DataError
 from regard.plural import plural
 from regard.runs.saying import Say, say_on_stderr
 from regard.runs.translating.output import printer, refuse_output
-from regard.runs.translating.overrides import SearchOverrides
 from regard.runs.translating.requests import from_json
 from regard.runs.waiting import telling
 from regard.translation import Request, Translation
@@ -87,7 +86,7 @@ def score(
     *,
     weights: Sequence[float] | None = None,
     average: Literal["log", "linear"] = "log",
-    overrides: SearchOverrides | None = None,
+    overrides: Mapping[str, Any] | None = None,
     tag: str = "",
     tokens: bool = False,
     normalized: bool = False,
@@ -103,7 +102,7 @@ def score(
         outputs: what is scored.
         weights: of the models; equal if None.
         average: of the models' log-probabilities or of their probabilities.
-        overrides: what changes in the score of the model's search.
+        overrides: what changes in the score of the model's search: options by name.
         tag: put before every text that brings none.
         tokens: print that of each token too, and of the end mark.
         normalized: print what a search ranks by in place of the sum.
@@ -120,7 +119,7 @@ def score(
         translator = load_ensemble(models, best_device(device), weights=weights, average=average)
     if tag:
         translator.source_tokenizer.tag_id(tag)
-    search = (overrides or SearchOverrides()).over(translator.search)
+    search = translator.search.changed(**(overrides or {}))
     total, count = 0.0, 0
     pairs = outputs.read(tag)
     with printer(output) as put:

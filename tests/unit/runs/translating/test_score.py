@@ -12,7 +12,6 @@ import regard.runs.translating.score as scoring
 from regard.errors import DataError, InputError
 from regard.protocols import EOS
 from regard.runs.translating.filter import FilterOptions
-from regard.runs.translating.overrides import SearchOverrides
 from regard.runs.translating.score import Outputs, score
 from regard.runs.translating.translate import translate
 from regard.translator import load_ensemble
@@ -45,16 +44,14 @@ def test_scores_of_a_search_are_found_again(
 ) -> None:
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
     models = (model, str(write_bundle(tmp_path / "partner", seed=5)))[: len(weights)]
-    options = FilterOptions(
-        models, weights, average, SearchOverrides({"nbest": 3, **overrides}), form="jsonl", ids=True
-    )
+    options = FilterOptions(models, weights, average, {"nbest": 3, **overrides}, form="jsonl", ids=True)
     translate(options, source=tmp_path / "in", output=tmp_path / "found.jsonl", device="cpu")
     score(
         models,
         Outputs(translations=tmp_path / "found.jsonl"),
         weights=weights,
         average=average,
-        overrides=SearchOverrides(overrides),
+        overrides=overrides,
         jsonl=True,
         output=tmp_path / "scores",
         device="cpu",

@@ -16,13 +16,12 @@ import pytest
 import regard.runs.translating.translate as translating
 from regard.errors import DataError, InputError, RegardError
 from regard.runs.translating.filter import Filter, FilterOptions
-from regard.runs.translating.overrides import SearchOverrides
 from regard.runs.translating.translate import translate
 from regard.runs.translating.workers import Workers
 from unit.data.nasty import NASTY
 from unit.runs.toys import write_bundle
 
-QUICK = SearchOverrides({"beam": 2, "max_length": 5})
+QUICK = {"beam": 2, "max_length": 5}
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +48,7 @@ def texts(rows: list[str]) -> list[list[str]]:
 
 
 def test_draws_do_not_depend_on_chunks(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = FilterOptions(
-        (model,), overrides=SearchOverrides({"samples": 2, "seed": 3, "max_length": 5}), form="nbest"
-    )
+    options = FilterOptions((model,), overrides={"samples": 2, "seed": 3, "max_length": 5}, form="nbest")
     whole = texts(results(options, LINES, tmp_path)[0])
     for size in (1, 2, 3):
         monkeypatch.setattr(translating, "_CHUNK_LINES", size)
@@ -60,9 +57,7 @@ def test_draws_do_not_depend_on_chunks(model: str, tmp_path: Path, monkeypatch: 
 
 
 def test_json_lists_every_line_and_keeps_what_it_does_not_know(model: str, tmp_path: Path) -> None:
-    options = FilterOptions(
-        (model,), overrides=SearchOverrides({"nbest": 3, "max_length": 5}), form="jsonl", json_input=True, ids=True
-    )
+    options = FilterOptions((model,), overrides={"nbest": 3, "max_length": 5}, form="jsonl", json_input=True, ids=True)
     lines = ['{"text": "12", "id": 7, "prefix": "3", "score": "mine"}', '{"text": ""}']
     first, second = (json.loads(line) for line in results(options, lines, tmp_path)[0])
     assert first["id"] == 7 and first["translation"].startswith("3") and isinstance(first["score"], float)
@@ -88,15 +83,13 @@ def test_alignments_and_the_lines_of_fairseq(model: str, tmp_path: Path) -> None
 
 def test_a_glossary_and_forbidden_words(model: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("12\tb c\n")
-    options = FilterOptions(
-        (model,), overrides=SearchOverrides({"beam": 4}), glossary=str(tmp_path / "terms.tsv"), forbid=("7",)
-    )
+    options = FilterOptions((model,), overrides={"beam": 4}, glossary=str(tmp_path / "terms.tsv"), forbid=("7",))
     lines, _ = results(options, ["12 4", "4"], tmp_path)
     assert "b c" in lines[0] and "b c" not in lines[1] and not any("7" in line.split(" ") for line in lines)
 
 
 def test_paragraphs_keep_their_spacing_and_their_draws(model: str, tmp_path: Path) -> None:
-    options = FilterOptions((model,), overrides=SearchOverrides({"samples": 1, "max_length": 5}), paragraphs="en")
+    options = FilterOptions((model,), overrides={"samples": 1, "max_length": 5}, paragraphs="en")
     text = "  1 2.  A 3.\t0.  "
     (line, empty, alone), _ = results(options, [text, "", "1 2."], tmp_path)
     assert line.startswith("  ") and line.endswith("  ") and "\t" in line and empty == ""
@@ -163,7 +156,7 @@ def test_one_phrase_is_no_list(model: str) -> None:
 
 
 def nasty_files(model: str, count: int) -> None:
-    work = Filter(FilterOptions((model,), overrides=SearchOverrides({"beam": 1, "max_length": 2})), "cpu")
+    work = Filter(FilterOptions((model,), overrides={"beam": 1, "max_length": 2}), "cpu")
     draw = random.Random(7)
     short = [line for line in NASTY if len(line) < 100]
     for _ in range(count):
@@ -193,9 +186,7 @@ def test_10000_nasty_files(model: str) -> None:
 
 
 def test_processes_give_what_one_gives(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = FilterOptions(
-        (model,), overrides=SearchOverrides({"samples": 2, "seed": 3, "max_length": 5}), form="nbest"
-    )
+    options = FilterOptions((model,), overrides={"samples": 2, "seed": 3, "max_length": 5}, form="nbest")
     lines = [str(number) for number in range(100)]
     alone = texts(results(options, lines, tmp_path)[0])
     monkeypatch.setattr(translating, "_CHUNK_OF_WORKER", 3)
