@@ -77,10 +77,12 @@ def translate(
         list[str] | None, typer.Option(metavar="TEXT", help="No output has this phrase; may be repeated.")
     ] = None,
     suppress: Annotated[
-        list[str] | None, typer.Option(metavar="TOKEN", help="Never choose this token; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="TOKEN", help="Never choose this token, as the vocabulary has it; may be repeated."),
     ] = None,
     bias: Annotated[
-        list[str] | None, typer.Option(metavar="TOKEN=NATS", help="Make a token likelier; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="TOKEN=NATS", help="Make a token, as the vocabulary has it, likelier; may be repeated."),
     ] = None,
     paragraphs: Annotated[
         str | None, typer.Option(metavar="LANGUAGE", help="Translate sentence by sentence.", show_default=False)

@@ -84,3 +84,24 @@ def written_ids(text: str, name: str, tokenizer: TextTokenizer) -> list[int]:
         reason = "is empty" if not ids else "holds what the target vocabulary of the model cannot write"
         raise InputError(f"the {name} {text!r} that an output must have {reason}")
     return ids
+
+
+def named_token(name: str, tokenizer: TextTokenizer) -> int:
+    """Return the id of a token of text, called as the vocabulary calls it (``▁Hund``) or by what it adds to a text.
+
+    Raises:
+        InputError: no token is called so; the message tells how the vocabulary writes it as a text.
+    """
+    ids = [i for i, spelled in enumerate(tokenizer.spellings) if spelled]
+    pieces, spelled = tokenizer.pieces(ids), name.encode(errors="surrogateescape")
+    if name in pieces:
+        return ids[pieces.index(name)]
+    if name and spelled in tokenizer.spellings:
+        return tokenizer.spellings.index(spelled)
+    written = tokenizer.encode(name)
+    if UNK in written or not written:
+        told = "and cannot be written with it"
+    else:
+        which = "that" if len(written) == 1 else "one of these"
+        told = f"but as text it is {' '.join(tokenizer.pieces(written))}; name {which}"
+    raise InputError(f"{name!r} is no token of the target vocabulary, {told}")

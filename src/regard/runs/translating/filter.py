@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from regard.data import TextTokenizer
 from regard.errors import InputError, listed, located
 from regard.generation import Bias, Suppress
 from regard.generation.controls import Control
@@ -13,10 +14,10 @@ from regard.runs.translating.forms import FormName, as_fairseq, as_jsonl, as_nbe
 from regard.runs.translating.requests import Asked, from_json
 from regard.runs.translating.tally import Tally
 from regard.translation import Attended, Glossary, Paragraph, Request, Translation, read_glossary, split_paragraph
-from regard.translation.constraints import written_ids
+from regard.translation.constraints import named_token, written_ids
 from regard.translation.result import in_a_row
 from regard.translation.sentences import check_language
-from regard.translator import Translator, load_ensemble
+from regard.translator import load_ensemble
 
 _SENTENCES = 1 << 40
 """Sentence k of line n is number n + k of these: different from all others, whatever is read together."""
@@ -41,8 +42,8 @@ class FilterOptions:
         dictionary: file of what source words become then; None copies them.
         glossary: file of phrases and what they must become.
         forbid: phrases that no output contains.
-        suppress: tokens, as text, that are never chosen.
-        bias: tokens, as text, that are made likelier or less likely, and by how many nats.
+        suppress: tokens, as the vocabulary spells them, that are never chosen.
+        bias: tokens, likewise, that are made likelier or less likely, and by how many nats.
         paragraphs: the language whose rules part lines into sentences; None takes them whole.
     """
 
@@ -118,7 +119,7 @@ class Filter:
             self._translator.source_tokenizer.tag_id(options.tag)
         self._search = self._translator.search.changed(**options.overrides)
         self._attended = Attended(options.align, options.threshold, dictionary if options.replace_unknown else None)
-        self._controls = _controls(options, self._translator)
+        self._controls = _controls(options, self._translator.target_tokenizer)
         sampling = self._search.sampling
         self._shown = self._search.nbest if sampling is None or sampling.least_risk else sampling.samples
 
@@ -190,19 +191,12 @@ class Filter:
                 return [*as_fairseq(number, text, found, self._translator.target_tokenizer.pieces)]
 
 
-def _controls(options: FilterOptions, translator: Translator) -> list[Control]:
+def _controls(options: FilterOptions, tokenizer: TextTokenizer) -> list[Control]:
     found: list[Control] = []
     if options.suppress:
-        found.append(Suppress([_token(text, translator) for text in options.suppress]))
+        with located("--suppress"):
+            found.append(Suppress([named_token(name, tokenizer) for name in options.suppress]))
     if options.bias:
-        found.append(Bias({_token(text, translator): nats for text, nats in options.bias}))
+        with located("--bias"):
+            found.append(Bias({named_token(name, tokenizer): nats for name, nats in options.bias}))
     return found
-
-
-def _token(text: str, translator: Translator) -> int:
-    """Return the one token that ``text`` is."""
-    ids = translator.target_tokenizer.encode(text)
-    if len(ids) != 1:
-        pieces = " ".join(translator.target_tokenizer.pieces(ids))
-        raise InputError(f"{text!r} must be one token of the target vocabulary, but is {pieces or 'none'}")
-    return ids[0]

@@ -104,8 +104,12 @@ def test_tokens_are_suppressed_and_made_likelier(model: str, tmp_path: Path) -> 
     always = FilterOptions((model,), overrides=QUICK, bias=(("b", 99.0),))
     assert results(always, ["12"], tmp_path)[0] == ["bbbbb"]
     assert "b" not in results(replace(always, suppress=("b",), bias=()), LINES, tmp_path)[0]
-    with pytest.raises(InputError, match="'ab' must be one token of the target vocabulary, but is a b"):
+    with pytest.raises(
+        InputError, match=r"^--suppress: 'ab' is no token of the target vocabulary, but as text it is a b"
+    ):
         results(replace(always, suppress=("ab",)), ["1"], tmp_path)
+    with pytest.raises(InputError, match=r"^--bias: 'ä' is no token of the target vocabulary, and cannot be written"):
+        results(replace(always, bias=(("ä", 1.0),)), ["1"], tmp_path)
 
 
 def test_most_outputs_empty_is_said_once(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
