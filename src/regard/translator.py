@@ -61,7 +61,7 @@ class Translator:
         """Return the best translation of each text.
 
         Args:
-            texts: one line each; an empty one gives an empty one.
+            texts: one line each; an empty one, or one of spaces alone, gives an empty one.
             beam: hypotheses of a plain beam search, 1 being greedy; left out, ``search`` says what is done.
             tag: put before every text, or one tag a text, for models trained with tags.
         """
@@ -80,8 +80,8 @@ class Translator:
         """Return the n-best translations of each text, best first, at least one each.
 
         Args:
-            texts: one line each, or what is asked of each. One without any token, such as an empty one, is not shown to
-                the model.
+            texts: one line each, or what is asked of each. One without any token, such as an empty one, or of spaces
+                alone is not shown to the model.
             search: what is done, such as ``translator.search.changed(nbest=5)`` or ``.changed(samples=3, top_k=10)``.
             tag: as in a call; a request has its own.
             attended: what is made of attention.

@@ -37,6 +37,16 @@ def test_each_text_gets_what_it_gets_alone(translator: Translator) -> None:
     assert [together[1], together[5]] == ["", ""]
 
 
+def test_a_blank_text_is_an_empty_one(translator: Translator) -> None:
+    """The tokens are letters, so each space is one; a text is not blank for spaces around it."""
+    blanks = ["   ", "\t", "\u3000 \u2003"]
+    assert translator([*blanks, " 1"], beam=2) == ["", "", "", *translator([" 1"], beam=2)]
+    assert translator.translate(blanks[:1]) == translator.translate([""])
+    assert [*translator.stream(" ")] == []
+    assert translator.score(["  ", ""], ["7", "7"])[0] == translator.score(["  ", ""], ["7", "7"])[1]
+    assert translator([" 1"]) != [""]
+
+
 def test_the_search_is_the_one_of_the_generation_room(translator: Translator) -> None:
     model, search = translator.model.eval(), replace(translator.search, nbest=3)
     (found,) = generate(model, torch.tensor([[*tokenizer().encode("123"), EOS]]), None, search)

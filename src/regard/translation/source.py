@@ -37,12 +37,12 @@ class Source:
 
 
 def read(request: Request, tokenizer: TextTokenizer, longest: int) -> Source:
-    """Return what a model that reads ``longest`` tokens and the end mark is shown.
+    """Return what a model that reads ``longest`` tokens and the end mark is shown; of a blank text the end mark alone.
 
     Raises:
         InputError: the tag is unknown to the model.
     """
-    ids = tokenizer.encode(request.text)
+    ids = tokenizer.encode(request.text) if request.text.strip() else []  # letters and words have a token for a space
     if request.tag and ids:
         with located(request.where):
             ids = [tokenizer.tag_id(request.tag), *ids]

@@ -92,6 +92,9 @@ def test_jsonl(model: str, stdin: Callable[[bytes], None], capsys: pytest.Captur
     facts = json.loads(capsys.readouterr().out)
     assert facts["source"] == "1ä2" and facts["translation"] == facts["nbest"][0]["translation"]
     assert facts["score"] >= facts["nbest"][1]["score"]
+    stdin(b"  \n")
+    assert run(["translate", model, "--jsonl"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"source": "  ", "translation": "", "score": 0.0, "log_prob": 0.0}
 
 
 def test_every_flag_of_the_search_is_understood(
