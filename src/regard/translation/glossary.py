@@ -38,8 +38,12 @@ class Glossary:
         return tuple(dict.fromkeys(found[start] for start in sorted(found)))
 
 
-def read_glossary(path: str | Path) -> Glossary:
+def read_glossary(path: str | Path, kind: str = "glossary") -> Glossary:
     """Read a glossary. Empty lines are left out, spaces around a phrase too.
+
+    Args:
+        path: the file.
+        kind: what it is called in messages.
 
     Raises:
         DataError: a line has not two phrases, or a source phrase is given two translations; with file and line.
@@ -51,9 +55,7 @@ def read_glossary(path: str | Path) -> Glossary:
             continue
         source, _, target = (part.strip() for part in line.partition("\t"))
         if not source or not target or "\t" in target:
-            raise DataError(
-                f"{path}:{number}: a glossary line must be two phrases with one tab between, but is {line!r}"
-            )
+            raise DataError(f"{path}:{number}: a {kind} line must be two phrases with one tab between, but is {line!r}")
         if terms.setdefault(source, target) != target:
             raise DataError(
                 f"{path}:{number}: {source!r} becomes {terms[source]!r} already, so it cannot become {target!r} too"

@@ -30,3 +30,8 @@ def test_a_file_is_read_and_its_mistakes_are_told_with_their_line(tmp_path: Path
         path.write_text(text)
         with pytest.raises(DataError, match=sentence):
             read_glossary(path)
+    with pytest.raises(DataError, match=r"terms.tsv:3: 'a' becomes"):
+        read_glossary(path, "dictionary")
+    path.write_text("a b\n")
+    with pytest.raises(DataError, match=r"terms.tsv:1: a dictionary line must be two phrases"):
+        read_glossary(path, "dictionary")

@@ -17,6 +17,7 @@ from regard.runs.recipes.recipe import DataOptions, Recipe, check
 from regard.runs.saying import Say, say_nothing
 from regard.runs.text_set import TextSet, aligned, read_aligned, read_set
 from regard.runs.translating.output import refuse_output, write_result
+from regard.runs.translating.tally import doubt_of_copies
 from regard.runs.waiting import telling
 from regard.translator import Translator, load_ensemble
 
@@ -123,6 +124,9 @@ def evaluate(
         InputError: a file, option or system cannot be used.
     """
     names = _names(systems)
+    for system in systems:
+        if isinstance(system, tuple) and (files := _files(system)):
+            raise InputError(f"{files[0]} is a file of outputs; --together is for models, which are searched as one")
     references, metrics = listed(references, "references", "file"), listed(metrics, "metrics", "name")
     if output is not None and len(systems) > 1:
         raise InputError("outputs of several systems do not go into one file; evaluate them one by one to keep them")
@@ -137,6 +141,9 @@ def evaluate(
     protocol = _protocol(recipe, tables, metrics, bleu_tokenize, lowercase)
     options = recipe.data if several_answers is None else replace(recipe.data, several_answers=several_answers)
     text = _text(options, source, paths, pairs, Path(data or ""))
+    same = sum(source in answers for source, answers in zip(text.sources, text.references, strict=False))
+    if doubt := doubt_of_copies(same, len(text.sources)):
+        say(doubt)
     outputs: dict[str, Sequence[str]] = {}
     for name, system in zip(names, systems, strict=True):
         opened = first if system is systems[0] else _opened(system, device, say)

@@ -110,7 +110,7 @@ class Filter:
     def __init__(self, options: FilterOptions, device: str) -> None:
         self._options = options
         self._glossary = Glossary({}) if options.glossary is None else read_glossary(options.glossary)
-        dictionary = {} if options.dictionary is None else read_glossary(options.dictionary).terms
+        dictionary = {} if options.dictionary is None else read_glossary(options.dictionary, "dictionary").terms
         self._translator = load_ensemble(options.models, device, weights=options.weights, average=options.average)
         for term, phrase in self._glossary.terms.items():
             with located(self._glossary.places[term]):

@@ -39,12 +39,13 @@ class Asked:
     others: Mapping[str, Any] = field(default_factory=dict)
 
 
-def from_json(line: str, where: str) -> Asked:
+def from_json(line: str, where: str, expected: str = '{"text": "…"}') -> Asked:
     """Return what a line such as ``{"text": "a dog", "constraints": ["Hund"]}`` asks.
 
     Args:
         line: of JSON.
         where: file and line, for messages.
+        expected: what should stand there, for messages too.
 
     Raises:
         DataError: it is no such object, or a key looks like a misspelt one.
@@ -52,9 +53,9 @@ def from_json(line: str, where: str) -> Asked:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        raise DataError(f'{where}: not JSON; expected {{"text": "…"}}') from None
+        raise DataError(f"{where}: not JSON; expected {expected}") from None
     if not isinstance(record, dict):
-        raise DataError(f'{where}: not an object; expected {{"text": "…"}}')
+        raise DataError(f"{where}: not an object; expected {expected}")
     known: dict[str, Any] = {}
     for key, value in record.items():
         if key in _NAMES:
@@ -65,7 +66,7 @@ def from_json(line: str, where: str) -> Asked:
         elif close := get_close_matches(key, _NAMES, n=1, cutoff=0.8):
             raise DataError(f"{where}: `{key}` is unknown; did you mean {close[0]!r}?")
     if "text" not in known:
-        raise DataError(f"{where}: `text` is missing")
+        raise DataError(f"{where}: `text`, or `source`, is missing; expected {expected}")
     return Asked(Request(**known, where=where), {key: value for key, value in record.items() if key not in _NAMES})
 
 

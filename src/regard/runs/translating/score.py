@@ -17,11 +17,13 @@ from regard.plural import plural
 from regard.runs.saying import Say, say_on_stderr
 from regard.runs.translating.output import printer, refuse_output
 from regard.runs.translating.requests import from_json
+from regard.runs.translating.tally import doubt_of_copies
 from regard.runs.waiting import telling
 from regard.translation import Request, Translation
 from regard.translator import Translator, load_ensemble
 
 _CHUNK = 1024
+_WRITTEN = '{"source": "…", "translation": "…"}, as translate --jsonl writes it; lines of text are for --target'
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def score(
     if tag:
         translator.source_tokenizer.tag_id(tag)
     search = translator.search.changed(**(overrides or {}))
-    total, count = 0.0, 0
+    total, count, num_pairs, num_same = 0.0, 0, 0, 0
     pairs = outputs.read(tag)
     with printer(output) as put:
         while chunk := list(islice(pairs, _CHUNK)):
@@ -130,6 +132,8 @@ def score(
                 search,
                 finished=[pair.finished for pair in chunk],
             )
+            num_pairs += len(chunk)
+            num_same += sum(pair.request.text == pair.target for pair in chunk)
             total += math.fsum(one.log_prob for one in found)
             count += sum(len(one.token_log_probs) for one in found)
             written = []
@@ -141,6 +145,8 @@ def score(
                 else:
                     written.append("\t".join([f"{figure:.6f}", *(_token(*pair) for pair in named if tokens)]))
             put(written)
+    if doubt := doubt_of_copies(num_same, num_pairs):
+        say(doubt)
     if count:
         mean = total / count
         perplexity = math.exp(-mean) if mean > -700 else math.inf
@@ -148,7 +154,7 @@ def score(
 
 
 def _translations(line: str, where: str, tag: str) -> Iterator[Pair]:
-    asked = from_json(line, where)
+    asked = from_json(line, where, _WRITTEN)
     request = Request(asked.request.text, asked.request.tag or tag, where=where)
     for found in asked.others.get("nbest") or [asked.others]:
         target = found.get("ids", found.get("translation")) if isinstance(found, dict) else None

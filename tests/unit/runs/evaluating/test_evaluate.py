@@ -82,6 +82,20 @@ def test_outputs_need_references_and_no_source(place: Path) -> None:
         evaluate(place / "half")
 
 
+def test_a_file_of_outputs_is_no_model_of_an_ensemble(place: Path) -> None:
+    with pytest.raises(InputError, match="half is a file of outputs; --together is for models"):
+        evaluate((place / "model", place / "half"), references=[place / "reference"])
+
+
+def test_one_file_for_both_sides_is_doubted(place: Path) -> None:
+    said: list[str] = []
+    for reference in ("source", "reference"):
+        evaluate(
+            place / "half", source=place / "source", references=[place / reference], metrics=["exact"], say=said.append
+        )
+    assert [sentence.split("; ")[0] for sentence in said] == ["source and target are the same text in 20 of 20 pairs"]
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_one_reference_or_metric_is_no_list(place: Path) -> None:
     for name, one, given in (("references", "file", str(place / "reference")), ("metrics", "name", "bleu")):

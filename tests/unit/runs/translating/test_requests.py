@@ -28,7 +28,7 @@ def test_keys_have_two_names_and_others_come_back() -> None:
         ("", "x:1: not JSON"),
         ("[" * 100_000, "x:1: not JSON"),
         ("3", "x:1: not an object"),
-        ("{}", "x:1: `text` is missing"),
+        ("{}", 'x:1: `text`, or `source`, is missing; expected {"text": "…"}'),
         ('{"text": 3}', "x:1: `text` must be a text, but is 3"),
         ('{"text": "a", "source": "b"}', "`source` says again"),
         ('{"text": "a", "forbid": "b"}', '`forbid` must be a list of texts, but is "b"'),

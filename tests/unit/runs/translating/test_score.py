@@ -100,6 +100,18 @@ def test_what_cannot_be_scored_is_told_with_its_place(
         score([model], Outputs(tmp_path / "s", tmp_path / "s"), tag="de", device="cpu")
 
 
+def test_one_file_for_both_sides_is_doubted(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.runs.translating.score._CHUNK", 2)
+    (tmp_path / "s").write_text("12\n3\n45\n")
+    (tmp_path / "t").write_text("12\n4\n45 \n")
+    said: list[str] = []
+    for target in ("s", "t"):
+        score([model], Outputs(tmp_path / "s", tmp_path / target), output=tmp_path / "o", device="cpu", say=said.append)
+    assert [sentence.split("; ")[0] for sentence in said if "same text" in sentence] == [
+        "source and target are the same text in 3 of 3 pairs"
+    ]
+
+
 def test_a_model_that_is_sure_of_something_else(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A perplexity of e^5000 is no number."""
     translator = load_ensemble([model])
@@ -117,7 +129,10 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         ('{"source": "a"}', "x.jsonl:1: neither `ids`"),
         ('{"source": "a", "ids": [1.5]}', "x.jsonl:1: neither `ids`"),
         ('{"source": "a", "nbest": [3]}', "x.jsonl:1: neither"),
-        ("junk", "x.jsonl:1: not JSON"),
+        (
+            "junk",
+            r'x.jsonl:1: not JSON; expected {"source": "…", "translation": "…"}, as translate --jsonl writes it; l',
+        ),
     ]:
         path.write_text(line + "\n")
         with pytest.raises(DataError, match=sentence):

@@ -88,6 +88,20 @@ def test_a_glossary_and_forbidden_words(model: str, tmp_path: Path) -> None:
     assert "b c" in lines[0] and "b c" not in lines[1] and not any("7" in line.split(" ") for line in lines)
 
 
+def test_a_glossary_without_a_phrase_is_said(model: str, tmp_path: Path) -> None:
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("\n \n")
+    for asked in ({"glossary": str(terms)}, {"dictionary": str(terms), "replace_unknown": True}):
+        options = FilterOptions((model,), overrides=QUICK, **asked)  # type: ignore[arg-type]
+        assert (
+            f"{terms}: the {next(iter(asked))} is empty, so nothing is asked of it"
+            in results(options, ["1"], tmp_path)[1]
+        )
+    terms.write_text("1 2\n")
+    with pytest.raises(DataError, match=r"terms.tsv:1: a dictionary line must be two phrases"):
+        results(options, ["1"], tmp_path)
+
+
 def test_paragraphs_keep_their_spacing_and_their_draws(model: str, tmp_path: Path) -> None:
     options = FilterOptions((model,), overrides={"samples": 1, "max_length": 5}, paragraphs="en")
     text = "  1 2.  A 3.\t0.  "
