@@ -102,7 +102,7 @@ class Translator:
                 search,
                 controls=[*constraints.controls, *controls],
                 phrases=constraints.phrases,
-                numbers=[requests[index].number for index in asked],
+                sentences=[requests[index].number for index in asked],
                 batch_tokens=BATCH_TOKENS,
                 device=self._models.device,
             )

@@ -14,6 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
+from regard.plural import plural
 from regard.protocols import Step, StepDecoder
 
 
@@ -35,15 +36,8 @@ class Ensemble:
         weights: Sequence[float] | None = None,
         average: Literal["log", "linear"] = "log",
     ) -> None:
-        if average not in ("log", "linear"):
-            raise InputError(f"the average of an ensemble must be 'log' or 'linear', but is {average!r}")
+        check_average(len(decoders), weights, average)
         weights = [1.0] * len(decoders) if weights is None else weights
-        if not decoders or len(weights) != len(decoders):
-            raise InputError(
-                f"an ensemble must have a weight for each decoder, but has {len(decoders)} and {len(weights)}"
-            )
-        if not all(math.isfinite(weight) and weight > 0 for weight in weights):
-            raise InputError(f"the weights of an ensemble must be above 0, but are {list(weights)}")
         self._decoders = list(decoders)
         shares = [weight / max(weights) for weight in weights]  # whose sum is finite
         self._weights = [share / sum(shares) for share in shares]
@@ -78,3 +72,20 @@ class Ensemble:
     def reorder(self, state: list[Any], rows: Int[Tensor, " M"]) -> list[Any]:
         """Reorder the states of all decoders."""
         return [decoder.reorder(of_one, rows) for decoder, of_one in zip(self._decoders, state, strict=True)]
+
+
+def check_average(count: int, weights: Sequence[float] | None, average: str) -> None:
+    """Refuse an average that ``count`` models cannot have.
+
+    Raises:
+        InputError: there is no such average, no model, or not a weight above 0 for each.
+    """
+    if average not in ("log", "linear"):
+        raise InputError(f"the average of an ensemble must be 'log' or 'linear', but is {average!r}")
+    if not count:
+        raise InputError("an ensemble must have at least one model")
+    if weights is not None and len(weights) != count:
+        told = f"{plural(len(weights), 'weight')} for {plural(count, 'model')}"
+        raise InputError(f"an ensemble must have a weight for each model, but has {told}")
+    if weights is not None and not all(math.isfinite(weight) and weight > 0 for weight in weights):
+        raise InputError(f"the weights of an ensemble must be above 0, but are {list(weights)}")

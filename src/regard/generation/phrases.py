@@ -40,7 +40,7 @@ class ForcedPhrases:
 
     def missing(self, sentence: int, ids: Sequence[int]) -> list[Phrase]:
         """Return the phrases of a sentence that ``ids`` do not contain: those that were impossible."""
-        return [phrase for phrase in self._phrases.get(sentence, []) if not _contains(ids, phrase)]
+        return [phrase for phrase in self._phrases.get(sentence, []) if not contains(ids, phrase)]
 
     def wanted(self, prefixes: Prefixes) -> Ints | None:
         """Return, for each prefix, the words that begin or go on with a missing phrase, [N, P]."""
@@ -86,7 +86,8 @@ def _shared(banks: Ints, places: int) -> Ints:
     return np.sort(np.concatenate([first, rest]))
 
 
-def _contains(ids: Sequence[int], phrase: Phrase) -> bool:
+def contains(ids: Sequence[int], phrase: Phrase) -> bool:
+    """Return whether the words of a phrase stand somewhere in ``ids``, one after the other."""
     return any(tuple(ids[start : start + len(phrase)]) == phrase for start in range(len(ids) - len(phrase) + 1))
 
 

@@ -69,7 +69,7 @@ def generate_all(
     *,
     controls: Sequence[Control] = (),
     phrases: ForcedPhrases | None = None,
-    numbers: Sequence[int] | None = None,
+    sentences: Sequence[int] | None = None,
     batch_tokens: int = 4096,
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis]]:
@@ -81,7 +81,7 @@ def generate_all(
         options: as in ``generate``.
         controls: as in ``generate``.
         phrases: as in ``generate``.
-        numbers: by which controls, phrases and seeds know each source; its place among them if not given.
+        sentences: the number by which controls, phrases and seeds know each source; its place among them if not given.
         batch_tokens: source tokens decoded at once, padding and the beam's copies included; at least one sentence.
             Short sentences count as if they had more, for each has the scores of a whole vocabulary at a time.
         device: where the decoder is.
@@ -96,7 +96,7 @@ def generate_all(
             options,
             controls=controls,
             phrases=phrases,
-            sentences=batch if numbers is None else [numbers[index] for index in batch],
+            sentences=batch if sentences is None else [sentences[index] for index in batch],
         )
         for index, hypotheses in zip(batch, found, strict=True):
             results[index] = hypotheses

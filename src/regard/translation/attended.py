@@ -52,14 +52,14 @@ class Attended:
         target_tokenizer: TextTokenizer,
     ) -> Translation:
         """Return the output with what its attention says."""
-        filled = self.dictionary is not None and one.unknown > 0
-        if self.dictionary is not None and one.unknown:
+        dictionary = self.dictionary if one.unknown else None
+        if dictionary is not None:
             words = known_by(
                 attention,
                 one.ids,
                 source,
                 source_tokenizer,
-                self.dictionary,
+                dictionary,
                 whole_words=target_tokenizer.unknown_is_word,
             )
             one = replace(one, text=one_line(target_tokenizer.fill(one.ids, words)))
@@ -68,7 +68,7 @@ class Attended:
         links = align_words(
             attention,
             word_spans(spelled_source(source_tokenizer, source)),
-            word_spans(spelled_target(target_tokenizer, one.ids, filled=filled)),
+            word_spans(spelled_target(target_tokenizer, one.ids, filled=dictionary is not None)),
             threshold=self.threshold,
         )
         return replace(one, alignment=tuple(links), flatness=flatness(attention))

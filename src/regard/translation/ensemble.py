@@ -10,10 +10,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.errors import InputError
 from regard.generation import Ensemble, Forced, Hypothesis, SearchOptions, force, score_all, score_at_once
+from regard.generation.ensemble import check_average
 from regard.models import PackedWeights, Transformer, bind
-from regard.plural import plural
 from regard.protocols import StepDecoder
 from regard.training import evaluation_mode
 from regard.translation.looking import Looking
@@ -33,7 +32,7 @@ class ModelEnsemble:
         average: whether log-probabilities are averaged or probabilities (``linear``).
 
     Raises:
-        InputError: the weights are not one for each model, or one is no number above 0.
+        InputError: as for an ``Ensemble``, of a single model too.
     """
 
     def __init__(
@@ -42,16 +41,11 @@ class ModelEnsemble:
         weights: Sequence[float] | None = None,
         average: Literal["log", "linear"] = "log",
     ) -> None:
-        if weights is not None and len(weights) != len(models):
-            raise InputError(
-                "there must be a weight for each model: "
-                f"{plural(len(weights), 'weight')} for {plural(len(models), 'model')}"
-            )
+        check_average(len(models), weights, average)
         self.models = tuple(models)
         self._packed = tuple(PackedWeights() for _ in models)
         self._weights, self._average = weights, average
         self._inside, self._modes = 0, ExitStack()
-        Ensemble(models, weights, average)  # refuses weights that cannot be, of a single model too
 
     @property
     def device(self) -> torch.device:

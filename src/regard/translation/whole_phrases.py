@@ -15,10 +15,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.generation.phrases import Phrase, contains
 from regard.generation.prefixes import Prefixes
 from regard.translation.words import joined, last_letter, starts_inside
-
-Phrase = tuple[int, ...]
 
 
 class WholePhrases:
@@ -43,10 +42,6 @@ class WholePhrases:
         """Forbid what would make a phrase, there for the first time, the beginning of a longer word."""
         for n, (sentence, ids) in enumerate(zip(prefixes.sentence.tolist(), prefixes.ids.tolist(), strict=True)):
             for phrase in self._phrases.get(sentence, ()):
-                if tuple(ids[-len(phrase) :]) == phrase and not _stands(phrase, ids[:-1]):
+                if tuple(ids[-len(phrase) :]) == phrase and not contains(ids[:-1], phrase):
                     scores[n, self._inside] = -math.inf
         return scores
-
-
-def _stands(phrase: Phrase, ids: Sequence[int]) -> bool:
-    return any(tuple(ids[start : start + len(phrase)]) == phrase for start in range(len(ids) - len(phrase) + 1))

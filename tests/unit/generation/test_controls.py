@@ -136,7 +136,7 @@ def test_search_goes_on_while_a_bias_can_still_win() -> None:
 def test_sentences_keep_their_numbers_in_any_batch() -> None:
     prefix = ForcedPrefix({1000 + index: (4 + index % 7,) for index in range(17)})
     found = generate_all(
-        DECODER, SOURCES, OPTIONS, controls=[prefix], numbers=[*range(1000, 1000 + len(SOURCES))], batch_tokens=60
+        DECODER, SOURCES, OPTIONS, controls=[prefix], sentences=[*range(1000, 1000 + len(SOURCES))], batch_tokens=60
     )
     assert [hypotheses[0].ids[0] for hypotheses in found] == [4 + index % 7 for index in range(17)]
 

@@ -51,9 +51,9 @@ def test_ensembles_are_searched_and_scored_like_models() -> None:
 
 
 def test_ensembles_that_cannot_be_are_refused() -> None:
-    with pytest.raises(InputError, match="has 0 and 0"):
+    with pytest.raises(InputError, match="at least one model"):
         Ensemble([])
-    with pytest.raises(InputError, match="has 1 and 2"):
+    with pytest.raises(InputError, match="has 2 weights for 1 model"):
         Ensemble([FIRST], [1.0, 1.0])
     with pytest.raises(InputError, match="above 0"):
         Ensemble([FIRST, SECOND], [1.0, 0.0])

@@ -127,7 +127,7 @@ def test_a_draw_depends_on_seed_and_sentence_alone() -> None:
     options = SearchOptions(max_length=13, sampling=SamplingOptions(samples=3, seed=5))
     together = generate_all(decoder, sources, options)
     apart = generate_all(decoder, sources, options, batch_tokens=30)
-    later = generate_all(decoder, sources[7:], options, numbers=[*range(7, len(sources))])
+    later = generate_all(decoder, sources[7:], options, sentences=[*range(7, len(sources))])
     assert [[h.ids for h in of_one] for of_one in together] == [[h.ids for h in of_one] for of_one in apart]
     assert together[7:] == later
     more = generate_all(decoder, sources, SearchOptions(max_length=13, sampling=SamplingOptions(samples=5, seed=5)))
