@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from regard.errors import InputError, RecipeError, nearest
+from regard.errors import InputError, nearest, refuse
 from regard.generation.prefixes import Ints
 from regard.generation.scores import Average, LengthPenalty, Score, Sum, WordReward
 
@@ -39,15 +39,18 @@ class SamplingOptions:
     least_risk: bool = False
 
     def __post_init__(self) -> None:
-        _count("sampling.samples", self.samples, 1)
-        _number("sampling.temperature", self.temperature, 0)
+        refuse(*self._out_of_range())
+
+    def _out_of_range(self) -> Iterator[str]:
+        yield from _count("sampling.samples", self.samples, 1)
+        yield from _number("sampling.temperature", self.temperature, 0)
         if self.top_k is not None:
-            _count("sampling.top_k", self.top_k, 1)
+            yield from _count("sampling.top_k", self.top_k, 1)
         if not 0 < self.top_p <= 1:
-            raise RecipeError(f"`generation.sampling.top_p` must be above 0 and at most 1, but is {self.top_p}")
+            yield f"`generation.sampling.top_p` must be above 0 and at most 1, but is {self.top_p}"
         if not 0 <= self.min_p <= 1:
-            raise RecipeError(f"`generation.sampling.min_p` must be from 0 to 1, but is {self.min_p}")
-        _count("sampling.seed", self.seed, 0, 2**64)
+            yield f"`generation.sampling.min_p` must be from 0 to 1, but is {self.min_p}"
+        yield from _count("sampling.seed", self.seed, 0, 2**64)
 
 
 @dataclass(frozen=True)
@@ -112,36 +115,33 @@ class SearchOptions:
         return cls(**{**table, "sampling": None if sampling is None else SamplingOptions(**sampling)})
 
     def __post_init__(self) -> None:
-        _count("beam", self.beam, 1)
-        _count("nbest", self.nbest, 1)
-        if self.nbest > self.beam:
-            raise RecipeError(
-                f"`generation.nbest` must be at most `generation.beam` = {self.beam}, but is {self.nbest}"
-            )
+        refuse(*self._out_of_range())
+        refuse(*self._contradictions())
+
+    def _out_of_range(self) -> Iterator[str]:
+        for key in ("beam", "nbest", "max_length", "groups"):
+            yield from _count(key, getattr(self, key), 1)
+        for key in ("max_length_margin", "min_length", "no_repeat"):
+            yield from _count(key, getattr(self, key), 0)
+        for key in ("max_length_ratio", "min_length_ratio", "coverage_penalty", "diversity"):
+            yield from _number(key, getattr(self, key), 0)
+        yield from _number("length_penalty", self.length_penalty, -30, 30)  # |Y|^30 is still a number for the longest Y
+        yield from _number("word_reward", self.word_reward, -_MOST)
         if self.score not in ("google", "average", "sum", "reward"):
-            raise RecipeError(
-                f"`generation.score` must be 'google', 'average', 'sum' or 'reward', but is {self.score!r}"
-            )
-        _number("length_penalty", self.length_penalty, -30, 30)  # |Y|^30 is still a number for the longest |Y|
-        _number("word_reward", self.word_reward, -_MOST)
-        _count("max_length", self.max_length, 1)
-        _number("max_length_ratio", self.max_length_ratio, 0)
-        _count("max_length_margin", self.max_length_margin, 0)
-        _count("min_length", self.min_length, 0)
-        _number("min_length_ratio", self.min_length_ratio, 0)
-        _number("coverage_penalty", self.coverage_penalty, 0)
-        _count("groups", self.groups, 1)
-        _number("diversity", self.diversity, 0)
-        _count("no_repeat", self.no_repeat, 0)
+            yield f"`generation.score` must be 'google', 'average', 'sum' or 'reward', but is {self.score!r}"
         if not 1 / _MOST <= self.repetition_penalty <= _MOST:
-            raise RecipeError(
+            yield (
                 f"`generation.repetition_penalty` must be from {1 / _MOST:g} to {_MOST:,}, "
                 f"but is {self.repetition_penalty}"
             )
+
+    def _contradictions(self) -> Iterator[str]:
+        if self.nbest > self.beam:
+            yield f"`generation.nbest` must be at most `generation.beam` = {self.beam}, but is {self.nbest}"
         if self.beam % self.groups:
-            raise RecipeError(f"`generation.groups` must divide `generation.beam`, {self.beam}, but is {self.groups}")
+            yield f"`generation.groups` must divide `generation.beam`, {self.beam}, but is {self.groups}"
         if self.min_length > self.max_length:
-            raise RecipeError(
+            yield (
                 f"`generation.min_length` must be at most `generation.max_length`, {self.max_length}, "
                 f"but is {self.min_length}"
             )
@@ -236,14 +236,15 @@ def _about_beam(values: Mapping[str, Any], *, least_risk: bool) -> list[str]:
     return [name for name in values if name in names]
 
 
-def _count(key: str, value: int, least: int, most: int = _MOST) -> None:
+def _count(key: str, value: int, least: int, most: int = _MOST) -> Iterator[str]:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise RecipeError(f"`generation.{key}` must be a whole number, but is {value!r}")
-    _number(key, value, least, most)
+        yield f"`generation.{key}` must be a whole number, but is {value!r}"
+        return
+    yield from _number(key, value, least, most)
 
 
-def _number(key: str, value: float, least: int, most: int = _MOST) -> None:
+def _number(key: str, value: float, least: int, most: int = _MOST) -> Iterator[str]:
     if not value >= least:
-        raise RecipeError(f"`generation.{key}` must be at least {least}, but is {value}")
-    if value > most:
-        raise RecipeError(f"`generation.{key}` must be at most {most:,}, but is more")
+        yield f"`generation.{key}` must be at least {least}, but is {value}"
+    elif value > most:
+        yield f"`generation.{key}` must be at most {most:,}, but is more"

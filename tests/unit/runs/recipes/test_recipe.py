@@ -128,6 +128,9 @@ def test_all_mistakes_are_told_at_once() -> None:
         ({"data": {"source": "a", "valid_source": "b", "temperature": 0, "filters": {}}}, 3),
         ({"data": {"filters": {"max_source_length": 1, "max_ratio": 0.5}, "noise": {"source_sampling": 2.0}}}, 3),
         ({"model": {"max_len": 100}, "training": {"metric": "blue"}}, 3),
+        ({"generation": {"beam": 5, "sampling": {"samples": 0, "top_p": 0.0}}}, 2),
+        ({"generation": {"beam": 0, "groups": 0, "word_reward": 1e30, "no_repeat": -1}}, 4),
+        ({"generation": {"nbest": 7, "groups": 3, "min_length": 7, "max_length": 5}}, 3),
     ],
 )
 def test_several_mistakes_of_a_section_are_told_at_once(tables: dict[str, object], mistakes: int) -> None:
