@@ -122,7 +122,6 @@ def translate(
         "min_p": min_p,
         "seed": seed,
     }
-    overrides = words.given(values, mbr)
     if jsonl and form not in (None, "jsonl"):
         raise typer.BadParameter("--jsonl is --format jsonl; give one", param_hint="--format")
     several = (nbest or 1) > 1 or ((samples or 1) > 1 and mbr is None)
@@ -135,6 +134,7 @@ def translate(
         raise typer.BadParameter("goes with --jsonl", param_hint="--ids")
     averaged = words.averaged(average)
     biases = tuple(map(words.token_and_nats, bias or ()))
+    overrides = words.given(values, mbr)  # no longer words alone: it loads numpy
 
     from regard.runs.translating.output import refuse_output
 
