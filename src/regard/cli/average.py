@@ -15,7 +15,8 @@ def average(
     last: Annotated[int | None, typer.Option(min=1, help="The newest so many checkpoints.", show_default=False)] = None,
     best: Annotated[int | None, typer.Option(min=1, help="The best so many.", show_default=False)] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="The model folder.", show_default="RUN/model")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="A new folder, for the model.", show_default="RUN/model"),
     ] = None,
     threads: Threads = None,
     quiet: Quiet = False,

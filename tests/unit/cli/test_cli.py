@@ -267,7 +267,7 @@ def test_train_translate_evaluate_average(
     assert (report["num_lines"], report["figures"][0]["name"]) == (37, "BLEU")
     assert run(["average", "runs/recipe", "--last", "2", "-o", "mean"]) == 0
     assert capsys.readouterr().err == "mean: the mean of the weights of updates 2 and 4\n"
-    assert run(["average", "runs/recipe", "--last", "2", "-o", "mean", "-q", "--threads", "1"]) == 0
+    assert run(["average", "runs/recipe", "--last", "2", "-o", "quiet", "-q", "--threads", "1"]) == 0
     assert capsys.readouterr().err == ""
     assert run(["average", "runs/recipe", "-o", "default"]) == 0
     default = capsys.readouterr().err

@@ -89,8 +89,8 @@ def test_an_evaluation_does_not_overwrite_what_it_reads(
     assert "is the input as well" in capsys.readouterr().err
 
 
-def test_an_average_replaces_models_and_nothing_else(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_average_replaces_the_model_of_its_run_and_nothing_else(
+    trained: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mine = tmp_path / "mine"
     (mine / "sub").mkdir(parents=True)
@@ -100,8 +100,12 @@ def test_an_average_replaces_models_and_nothing_else(
         assert run(["average", str(trained), "--last", "1", "-o", str(out)]) == 2
         assert (sorted(out.iterdir()) if out.is_dir() else out.read_text()) == before
         assert "holds other things than a model" in capsys.readouterr().err
-    for _ in range(2):  # a new folder, then over the model that is in it
-        assert run(["average", str(trained), "--last", "1", "-o", str(tmp_path / "new")]) == 0
+    before = (Path(model) / "model.safetensors").read_bytes()
+    assert run(["average", str(trained), "--last", "1", "-o", model]) == 2
+    assert (Path(model) / "model.safetensors").read_bytes() == before
+    assert "holds a model already; remove it" in capsys.readouterr().err
+    for out in (tmp_path / "new", trained / "checkpoints" / ".." / "model"):
+        assert run(["average", str(trained), "--last", "1", "-o", str(out)]) == 0
 
 
 def test_a_run_without_its_pointer_keeps_its_recipe(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from regard import __version__
 from regard.bundle import refuse_to_replace, save_bundle
-from regard.errors import InterruptedRun, RecipeError
+from regard.errors import FolderError, InterruptedRun, RecipeError
 from regard.models import build
 from regard.runs.recipes.recipe import Recipe, to_tables
 from regard.runs.saying import Say
 from regard.runs.training.folder import RunFolder
+from regard.storage import MANIFEST
 from regard.training import Checkpoints, ClassObjective, Seq2SeqObjective, load_tensors
 from regard.training.distributed import Ranks
 
@@ -81,12 +82,14 @@ def export(folder: RunFolder, which: Which, count: int, out: str | Path | None =
         The updates whose weights were taken.
 
     Raises:
-        FolderError: there is no run, or no checkpoint.
+        FolderError: there is no run, or no checkpoint, or ``out`` is neither new nor empty nor the run's own model.
     """
     if count < 1:
         raise RecipeError(f"the number of checkpoints must be at least 1, but is {count}")
     target_folder = Path(out) if out is not None else folder.model
     refuse_to_replace(target_folder)
+    if (target_folder / MANIFEST).exists() and target_folder.resolve() != folder.model.resolve():
+        raise FolderError(f"{target_folder} holds a model already; remove it, or choose a new folder")
     of_signals = folder.of_signals
     checkpoints = Checkpoints(folder.checkpoints)
     updates = checkpoints.chosen(which, count)
