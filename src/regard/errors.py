@@ -11,7 +11,7 @@
     │   │   └── DamagedError             a sealed file that differs from its manifest
     │   └── MissingExtraError            an optional package is not installed
     ├── TrainingError           exit 1   the run cannot go on: NaN, a full disk
-    └── InterruptedRun          exit 130 Ctrl-C, after the state was saved
+    └── InterruptedRun          exit 130 Ctrl-C, and what is saved
 
 Every message is one or two sentences: what is wrong, where (file:line or key), what to do.
 """
@@ -84,7 +84,7 @@ class TrainingError(RegardError):
 
 
 class InterruptedRun(RegardError):  # noqa: N818 - it is what was asked for, not an error
-    """The user stopped the run; its state was saved."""
+    """The user stopped the run; the message tells what is saved."""
 
     exit_code = 130
 

@@ -46,17 +46,31 @@ def export_in_words(folder: RunFolder, which: Which, count: int, out: str | Path
 
 @contextmanager
 def exported(folder: RunFolder, ranks: Ranks, say: Say) -> Iterator[None]:
-    """Write the model folder, and tell so, when the training in the ``with`` block ends, be it by Ctrl-C."""
+    """Write the model folder, and tell so, when the training in the ``with`` block ends, be it by Ctrl-C.
+
+    Raises:
+        InterruptedRun: that of the block; or, after a second Ctrl-C, which stops at once, one that tells what is kept.
+    """
     stopped = None
     try:
-        yield
-    except InterruptedRun as interrupted:
-        stopped = interrupted
-    with ranks.first():
-        if ranks.is_first:
-            say(f"{folder.model}: {export_as_asked(folder)}")
+        try:
+            yield
+        except InterruptedRun as interrupted:
+            stopped = interrupted
+        with ranks.first():
+            if ranks.is_first:
+                say(f"{folder.model}: {export_as_asked(folder)}")
+    except KeyboardInterrupt:
+        raise InterruptedRun(f"stopped at once; {_kept(folder)}") from None
     if stopped:
         raise stopped
+
+
+def _kept(folder: RunFolder) -> str:
+    updates = Checkpoints(folder.checkpoints).updates()
+    if not updates:
+        return "nothing is saved yet, and the same command begins anew"
+    return f"update {updates[-1]:,} is saved, and the same command goes on from there"
 
 
 def weights_in_words(updates: Sequence[int], *, moving: bool) -> str:

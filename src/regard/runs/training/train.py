@@ -81,7 +81,7 @@ def train(
     Raises:
         InputError: a recipe, file or folder cannot be used.
         TrainingError: the run cannot go on; the last good checkpoint is there.
-        InterruptedRun: Ctrl-C; everything was saved.
+        InterruptedRun: Ctrl-C; everything was saved, or, after a second one, what the message tells.
     """
     asked = plan(
         recipe,

@@ -54,7 +54,7 @@ def train_classifier(
     Raises:
         InputError: a recipe, file or folder cannot be used.
         TrainingError: the run cannot go on; the last good checkpoint is there.
-        InterruptedRun: Ctrl-C; everything was saved.
+        InterruptedRun: Ctrl-C; everything was saved, or, after a second one, what the message tells.
     """
     folder = RunFolder(out or Path("runs") / ("run" if isinstance(recipe, Mapping) else Path(recipe).stem))
     chosen = best_device(device)

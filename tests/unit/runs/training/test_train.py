@@ -64,6 +64,36 @@ def test_stopped_and_gone_on_with_gives_the_same_bytes(corpus: Path) -> None:
     assert weights(parts) == weights(whole)
 
 
+@pytest.mark.parametrize(
+    ("update", "words"),
+    [
+        (1, "nothing is saved yet, and the same command begins anew"),
+        (3, "update 2 is saved, and the same command goes"),
+    ],
+)
+def test_a_second_interrupt_tells_what_is_kept(corpus: Path, update: int, words: str) -> None:
+    def stop_twice(event: str, facts: Mapping[str, Any]) -> None:
+        if event == "update" and facts["update"] == update:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(InterruptedRun, match=f"stopped at once; {words}"):
+        train(corpus / "recipe.toml", out=corpus / "out", updates=5, quiet=True, observers=[stop_twice])
+    assert not (corpus / "out" / "model").exists(), "that would take time"
+    assert train(corpus / "recipe.toml", out=corpus / "out", updates=5, quiet=True)(["12"])
+
+
+def test_an_interrupt_while_the_model_is_written_tells_what_is_kept(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(regard.runs.training.export, "save_bundle", interrupt)
+    with pytest.raises(InterruptedRun, match="stopped at once; update 3 is saved"):
+        train(corpus / "recipe.toml", out=corpus / "out", quiet=True)
+
+
 def test_a_finished_run_goes_on_when_more_is_asked(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(corpus / "recipe.toml", out=corpus / "out", quiet=True)
     train(corpus / "recipe.toml", out=corpus / "out", updates=4)
