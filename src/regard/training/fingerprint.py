@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from regard.errors import RecipeError
 from regard.training.options import CHANGEABLE, TrainingOptions
+
+_DIGEST = re.compile(r'"[0-9a-f]{16}"')
+"""What stands for the content of files, and tells a person nothing."""
 
 
 def fingerprint(options: TrainingOptions, rest: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,7 +29,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], defaults: Mapping
     old, new = _leaves(before), _leaves(now)
     old = {key: value for key, value in _leaves(defaults or {}).items() if key in new} | old
     return [
-        f"{key} was {_shown(old, key)} and is {_shown(new, key)}"
+        _clause(key, _shown(old, key), _shown(new, key))
         for key in sorted(old.keys() | new.keys())
         if (key in old, old.get(key)) != (key in new, new.get(key))
     ]
@@ -39,6 +43,12 @@ def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
             f"the run in this folder was started otherwise: {'; '.join(found)}. "
             "Restore these to go on, or train in another folder"
         )
+
+
+def _clause(key: str, before: str, now: str) -> str:
+    if _DIGEST.fullmatch(before) and _DIGEST.fullmatch(now):
+        return f"the content of the {key.replace('_', ' ')} has changed"
+    return f"{key} was {before} and is {now}"
 
 
 def _shown(leaves: Mapping[str, Any], key: str) -> str:

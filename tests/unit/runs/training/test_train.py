@@ -151,7 +151,7 @@ def test_files_may_move_but_not_change(corpus: Path) -> None:
     for side in ("src", "tgt"):
         with (corpus / f"moved.{side}").open("a") as file:
             file.write("7\n")
-    with pytest.raises(RecipeError, match="training_text was"):
+    with pytest.raises(RecipeError, match="otherwise: the content of the training text has changed"):
         train(corpus / "recipe.toml", **moved, out=corpus / "out", quiet=True)
 
 

@@ -320,7 +320,7 @@ def test_other_cases_are_not_gone_on_with(tmp_path: Path) -> None:
     stored = dict(np.load(tmp_path / "train.npz"))
     stored["X"][0, 0, 0] += 1
     np.savez(tmp_path / "train.npz", **stored)
-    with pytest.raises(RecipeError, match="signals was"):
+    with pytest.raises(RecipeError, match="otherwise: the content of the signals has changed"):
         train_classifier(path, out=tmp_path / "run", quiet=True)
 
 
