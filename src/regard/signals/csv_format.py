@@ -69,7 +69,8 @@ def read_csv(
     for where, row in _filled(rows if has_header else chain([(at_first, first)], rows)):
         if len(row) != len(first):
             raise DataError(f"{where}: the row has {plural(len(row), 'column')}, but the first one has {len(first)}")
-        cases.append(_row([row[place] for place in values], where))
+        remedy = "" if label is not None else "; if it is a label, say which column that is with `labels`"
+        cases.append(_row([row[place] for place in values], where, remedy))
         of_cases.append("" if label is None else row[label])
         if labelled and of_cases[-1] in NO_LABEL:
             raise DataError(f"{where}: the row has no label; give it one, or leave it out")
@@ -168,7 +169,7 @@ def _place(name: str, columns: Mapping[str, int], width: int) -> int | None:
     return columns.get(name, int(name) - 1 if numbered else None)
 
 
-def _row(cells: list[str], where: str) -> Array:
+def _row(cells: list[str], where: str, remedy: str) -> Array:
     while cells and not cells[-1]:
         cells.pop()
     if not cells:
@@ -176,4 +177,4 @@ def _row(cells: list[str], where: str) -> Array:
     try:
         return np.array([as_number(cell) for cell in cells])
     except ValueError as error:
-        raise DataError(f"{where}: {error}") from None
+        raise DataError(f"{where}: {error}{remedy}") from None

@@ -280,6 +280,8 @@ def test_train_translate_evaluate_average(
     assert capsys.readouterr().out.startswith("BLEU "), "one system: its name is not said"
     Path("mean/README.md").write_text("mine")
     assert run(["reseal", "mean"]) == 0
+    assert run(["reseal", "runs/recipe"]) == 2
+    assert "runs/recipe is the folder of a run; its model is in runs/recipe/model" in capsys.readouterr().err
     assert run(["translate", "mean", "-i", "train.src", "-b", "1"]) == 0
 
 

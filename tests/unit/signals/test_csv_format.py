@@ -103,6 +103,12 @@ class TestTables:
             ("1,a\n2,nan\n", {}, "a.csv:2: the row has no label"),
             ("1,a\n2,NA\n", {}, "a.csv:2: the row has no label"),
             (
+                "t0,t1,kind\n1,2,a\n",
+                {"labelled": False},
+                "a.csv:2: 'a' is no number; if it is a label, say which column that is with `labels`",
+            ),
+            ("t0,t1,y\n1,x,a\n", {}, "a.csv:2: 'x' is no number$"),
+            (
                 "t0,t1,t2\n1,2,3\n",
                 {},
                 "a.csv: no column is called y, label, labels, class or target; say which it is with `labels`",

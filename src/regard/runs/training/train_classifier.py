@@ -17,6 +17,7 @@ from regard.runs.recipes.signal_plan import plan_signals
 from regard.runs.recipes.signal_recipe import signal_tables
 from regard.runs.saying import say_nothing, say_on_stderr
 from regard.runs.training.beginning import begin
+from regard.runs.training.doubts_signals import doubts_of_signals
 from regard.runs.training.ending import ending
 from regard.runs.training.export import exported
 from regard.runs.training.folder import RunFolder
@@ -73,6 +74,8 @@ def train_classifier(
         torch.manual_seed(options.seed)
         spec = plan.recipe.model.spec(len(material.classes), material.preparation.num_features, material.longest)
         model = build_classifier(spec).to(chosen)
+        for doubt in () if quiet or folder.started or not ranks.is_first else doubts_of_signals(material, spec):
+            say(f"warning: {doubt}")
         begin(model, options.freeze, folder, ranks, say)
         recipe_of_model = {"recipe": signal_tables(plan.recipe)}
         classifier = SignalClassifier(model, material.preparation, np.array(material.classes), recipe_of_model)
