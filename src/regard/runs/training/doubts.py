@@ -6,6 +6,7 @@ looks cut already   one line in 10 holds the marks of subwords (``@@ `` or ``▁
 copied              more than half of the pairs have the same text on both sides
 unknown             more than 1 % of the tokens of a side are ``<unk>``; or, with byte fallback, spelled by bytes
 cut                 more than 1 % of the pairs were left out, or clipped, for their length
+swapped             the characters of the validation sources are those of training targets, and the other way round
 known to training   more than 1 % of the validation sources are sources of training pairs as well
 vocabulary          half of a vocabulary occurs fewer than 3 times, so that nothing can be learned about it
 ==================  =================================================================================================
@@ -14,6 +15,7 @@ vocabulary          half of a vocabulary occurs fewer than 3 times, so that noth
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -44,6 +46,7 @@ def doubts(prepared: Prepared, recipe: Recipe) -> list[str]:
         ("target", prepared.target_tokenizer, [target for _, target in pairs]),
     )
     found += _about_copies(pairs)
+    found += _about_order(pairs, _some_pairs(prepared.valid_corpus))
     joint = prepared.source_tokenizer is prepared.target_tokenizer
     together = corpus.counts("source") + corpus.counts("target") if joint else None
     for side, tokenizer, lines in sides:
@@ -93,6 +96,27 @@ def _about_copies(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
             f"{same:.0%} of the pairs have the same text on both sides, so copying is what will be learned; look "
             "whether one file stands for both sides"
         )
+
+
+def _about_order(pairs: Sequence[tuple[str, str]], valid: Sequence[tuple[str, str]]) -> Iterator[str]:
+    (source, target), (valid_source, valid_target) = _characters(pairs), _characters(valid)
+    straight = _distance(source, valid_source) + _distance(target, valid_target)
+    crossed = _distance(target, valid_source) + _distance(source, valid_target)
+    if crossed < straight / 2:  # where both sides have the same characters, the two are equal
+        yield (
+            "the validation text looks swapped: its sources are written in the characters of the training targets, and "
+            "its targets in those of the sources; look which of its files is which"
+        )
+
+
+def _characters(pairs: Sequence[tuple[str, str]]) -> tuple[Counter[str], Counter[str]]:
+    return Counter("".join(source for source, _ in pairs)), Counter("".join(target for _, target in pairs))
+
+
+def _distance(one: Counter[str], other: Counter[str]) -> float:
+    """Return the total variation between two distributions: 0 for equal ones, 1 for those that share nothing."""
+    totals = max(one.total(), 1), max(other.total(), 1)
+    return sum(abs(one[key] / totals[0] - other[key] / totals[1]) for key in one | other) / 2
 
 
 def _own_instead(recipe: Recipe, side: Side) -> str | None:

@@ -67,6 +67,18 @@ def test_the_same_file_for_both_sides(tmp_path: Path) -> None:
     assert told(tmp_path, lines, [*lines[:99], *lines[:98:-1]], WORD) == []
 
 
+def test_validation_files_that_changed_places(tmp_path: Path) -> None:
+    lines, others = sentences(199), sentences(31, seed=2)
+    loud = [line.replace("o", "ö").replace("e", "é") for line in lines]
+    valid = others, [line.replace("o", "ö").replace("e", "é") for line in others]
+    assert told(tmp_path, lines, loud, WORD, valid) == []
+    assert told(tmp_path, lines, loud, WORD, valid[::-1])[0].startswith(
+        "the validation text looks swapped: its sources"
+    )
+    reversals = [line[::-1] for line in lines], [line[::-1] for line in others]
+    assert told(tmp_path, lines, reversals[0], WORD, (others, reversals[1])) == [], "the same characters on both sides"
+
+
 @pytest.mark.parametrize(
     ("source", "recipe", "expected"),
     [
