@@ -31,7 +31,7 @@ def drop(x: Tensor, share: float) -> Tensor:
     On a CPU torch draws one number per element, one after the other on one thread, which is slower than the
     matrix product beside it. Here 64 random bits serve four elements, so ``share`` is rounded to a multiple of 2⁻¹⁶.
     """
-    if x.device.type != "cpu" or share == 1:
+    if x.device.type != "cpu" or share == 1 or torch.compiler.is_compiling():  # a compiler draws in its own way
         return F.dropout(x, share)
     dropped = min(round(share * _LEVELS), _LEVELS - 1)
     words = torch.empty((x.numel() + 7) // 8 * 2, dtype=torch.int64)

@@ -78,6 +78,11 @@ def test_a_share_next_to_one() -> None:
     assert torch.equal(drop(torch.ones(1009, 1013), 1.0), torch.zeros(1009, 1013))
 
 
+def test_a_compiler_sees_one_graph() -> None:
+    compiled = torch.compile(lambda x: drop(2 * x, 0.5), fullgraph=True, backend="eager")
+    assert set(compiled(torch.ones(7, 5)).unique().tolist()) <= {0.0, 4.0}
+
+
 class TestTransforms:
     """What `torch.func` and batched gradients make of dropout; it is linear in x, so its gradient is what it keeps."""
 
