@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 from turns import Work, table, take_turns
 
+from regard.cli.allocator import keep_freed_memory
 from regard.generation import SearchOptions, generate_all
 from regard.models import PackedWeights, Sinusoidal, Transformer, bind, build, preset
-from regard.training.allocator import keep_freed_memory
 
 VOCABULARY = 10_000
 STEPS = 20

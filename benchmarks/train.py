@@ -26,10 +26,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from turns import Work, table, take_turns
 
+from regard.cli.allocator import environment_without_caches, keep_freed_memory
 from regard.data import PairBatch, collate
 from regard.models import Dropout, TransformerSpec, build, preset
 from regard.training import Seq2SeqObjective
-from regard.training.allocator import environment_without_caches, keep_freed_memory
 
 VOCABULARY = 10_000
 SMOOTHING = 0.1

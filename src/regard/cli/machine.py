@@ -12,8 +12,8 @@ def set_up(threads: int | None, device: str) -> None:
     """Set the processor threads of torch, let freed memory be used again, and refuse a device that is not there."""
     import torch
 
+    from regard.cli.allocator import keep_freed_memory
     from regard.device import best_device
-    from regard.training.allocator import keep_freed_memory
 
     keep_freed_memory()
     if threads is not None:
@@ -27,7 +27,7 @@ def start_again_with_room() -> None:
     Only where the process is the command and nothing else. Of a script that calls ``main`` nobody knows what it did
     before, or what it would do after.
     """
-    from regard.training.allocator import environment_without_caches
+    from regard.cli.allocator import environment_without_caches
 
     environment = environment_without_caches(os.environ)
     if environment is not None and sys.executable and _is_the_command():

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import machine
-from regard.training.allocator import environment_without_caches
+from regard import cli
+from regard.cli import allocator, machine
 from unit.runs.toys import RECIPE, write_bundle, write_corpus
 
 COMMAND = [sys.executable, "-m", "regard"]
@@ -43,10 +43,11 @@ def start_training(out: str) -> subprocess.Popen[bytes]:
     raise AssertionError(running.communicate()[1])
 
 
-def test_a_polite_stop_saves_and_ends_well(place: Path) -> None:
+def test_a_polite_stop_saves_and_ends_well(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
     running = start_training("out")
-    wanted = environment_without_caches(os.environ)
-    if wanted is not None:  # glibc, and nobody has set it: the program has started once more, in its own place
+    wanted = allocator.environment_without_caches(os.environ)
+    if wanted is not None:  # glibc: the program has started once more, in its own place
         environment = Path(f"/proc/{running.pid}/environ").read_bytes().split(b"\0")
         assert f"GLIBC_TUNABLES={wanted['GLIBC_TUNABLES']}".encode() in environment
     running.send_signal(signal.SIGTERM)
@@ -215,11 +216,35 @@ def test_where_no_program_may_be_started_the_training_goes_on(monkeypatch: pytes
         raise PermissionError
 
     monkeypatch.setattr(machine.os, "execve", refuse)
-    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    monkeypatch.setattr(allocator, "environment_without_caches", dict)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
     monkeypatch.setattr(sys, "argv", ["elsewhere/regard", "train"])
     machine.start_again_with_room()
-    assert asked == ([[sys.executable, *sys.orig_argv[1:]]] if environment_without_caches({}) else [])
+    assert asked == [[sys.executable, *sys.orig_argv[1:]]]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["train"], True),
+        (["--debug", "train", "recipe.toml"], True),
+        (["demo"], True),
+        (["translate", "train"], False),
+        (["--version"], False),
+        ([], False),
+    ],
+)
+def test_only_a_training_is_started_again(words: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[bool] = []
+    monkeypatch.setattr(machine, "start_again_with_room", lambda: begun.append(True))
+    monkeypatch.setattr(cli, "run", lambda words: 0)
+    monkeypatch.setattr(cli.gc, "freeze", lambda: None)
+    monkeypatch.setattr(cli.signal, "getsignal", lambda number: None)  # somebody listens: it is left alone
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    monkeypatch.setattr(sys, "argv", ["regard", *words])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert begun == [True] * expected
 
 
 def test_a_script_that_calls_the_command_line_is_not_started_again(place: Path) -> None:

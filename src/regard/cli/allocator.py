@@ -32,13 +32,13 @@ def keep_freed_memory() -> bool:
 
 
 def environment_without_caches(environment: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the environment in which a process of glibc lets freed blocks join up, or None where nothing is to do.
+    """Return the environment in which a process of glibc lets freed blocks join up; None if there is nothing to do.
 
     torch asks for aligned blocks. glibc (2.36) cuts each from a larger one and frees what is left over, less than a
     hundred bytes; its cache for small blocks takes them, and from there they never join their neighbours again. The
     hole that the large block leaves is then those bytes too small for the next tensor of the same size. The cache can
-    only be left out from the start of a process. Where somebody has set it, or the C library is another, nothing is to
-    do.
+    only be left out from the start of a process. There is nothing to do where somebody has set it, or the C library is
+    another.
     """
     try:
         if not (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc"):

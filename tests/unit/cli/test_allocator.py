@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from regard.training import allocator
+from regard.cli import allocator
 
 COUNT = """
 import resource, sys
 import numpy as np
-from regard.training.allocator import keep_freed_memory
+from regard.cli.allocator import keep_freed_memory
 kept = sys.argv[1] == "keep" and keep_freed_memory()
 def use():
     (np.ones(6_000_000) + 1).sum()
@@ -24,7 +24,7 @@ print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc only")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc is of Linux")
 def test_freed_memory_is_used_again():
     def run(mode: str) -> tuple[bool, int]:
         output = subprocess.run([sys.executable, "-c", COUNT, mode], check=True, capture_output=True, text=True).stdout
@@ -32,8 +32,9 @@ def test_freed_memory_is_used_again():
         return kept == "True", int(faults)
 
     (_, usual), (kept, fewer) = run("leave"), run("keep")
-    if kept:
-        assert fewer < usual / 4
+    if not kept:
+        pytest.skip("another C library than glibc")
+    assert fewer < usual / 4
 
 
 def test_a_process_without_caches_is_asked_for_once(monkeypatch):
