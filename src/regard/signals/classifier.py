@@ -29,6 +29,7 @@ from regard.errors import DamagedError, FolderError, InputError, RecipeError, Sh
 from regard.folders import model_folder
 from regard.models import ClassifierSpec, SequenceClassifier, build_classifier, classifier_spec_from_dict, spec_to_dict
 from regard.models.specs import Learned, NoPositions, RelativeBias
+from regard.modes import evaluation_mode
 from regard.nn import num_windows
 from regard.plural import plural
 from regard.signals.batches import padded
@@ -36,7 +37,7 @@ from regard.signals.cases import Indices, as_cases
 from regard.signals.labels import can_store
 from regard.signals.preparation import Floats, Preparation
 from regard.storage import open_sealed, seal
-from regard.training import evaluation_mode, tensor_bytes
+from regard.training import tensor_bytes
 
 BATCH_FRAMES = 32_768
 """Frames classified together, padding included."""

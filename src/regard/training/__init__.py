@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.training.objective import Seq2SeqObjective, chunked_cross_entropy, smoothed_cross_entropy
     from regard.training.options import TrainingOptions
     from regard.training.state import Better, Outcome
-    from regard.training.validation import evaluation_mode, held_out_loss
+    from regard.training.validation import held_out_loss
     from regard.training.weights import load_tensors, tensor_bytes
 
 _HOME = {
@@ -28,7 +28,6 @@ _HOME = {
     "average": "checkpoints",
     "chunked_cross_entropy": "objective",
     "class_cross_entropy": "class_objective",
-    "evaluation_mode": "validation",
     "held_out_loss": "validation",
     "load_tensors": "weights",
     "smoothed_cross_entropy": "objective",
@@ -46,7 +45,6 @@ __all__ = [
     "average",
     "chunked_cross_entropy",
     "class_cross_entropy",
-    "evaluation_mode",
     "held_out_loss",
     "load_tensors",
     "smoothed_cross_entropy",

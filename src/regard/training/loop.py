@@ -21,6 +21,7 @@ from torch import nn
 
 from regard.errors import InterruptedRun, RecipeError, TrainingError
 from regard.locking import lock
+from regard.modes import evaluation_mode
 from regard.protocols import BatchSource, Observer
 from regard.storage import Sealed
 from regard.training.checkpoints import EMA, Checkpoints
@@ -38,7 +39,6 @@ from regard.training.schedule import Schedule
 from regard.training.signals import Signals, StopRequest
 from regard.training.state import LOWEST_LOSS, Better, Outcome, State
 from regard.training.step import Updater
-from regard.training.validation import evaluation_mode
 from regard.training.weights import from_bytes, load_tensors, tensor_bytes, to_bytes
 
 Validate = Callable[[nn.Module], Mapping[str, float]]

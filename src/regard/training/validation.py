@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-
-from torch import nn
+from collections.abc import Iterable
 
 from regard.errors import DataError
+from regard.modes import evaluation_mode
 from regard.protocols import Batch
 from regard.training.distributed import ALONE, Ranks
 from regard.training.objective import Seq2SeqObjective
@@ -36,15 +34,3 @@ def held_out_loss(objective: Seq2SeqObjective, batches: Iterable[Batch], ranks: 
         raise DataError("the validation data has no target tokens")
     mean = total / tokens
     return {"loss": mean, "perplexity": math.exp(mean) if mean < 700 else math.inf}
-
-
-@contextmanager
-def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Switch dropout off inside the ``with`` block; afterwards each part is in the mode it was in."""
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode

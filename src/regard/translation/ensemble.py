@@ -13,8 +13,8 @@ from torch import Tensor
 from regard.generation import Ensemble, Forced, Hypothesis, SearchOptions, force, score_all, score_at_once
 from regard.generation.ensemble import check_average
 from regard.models import PackedWeights, Transformer, bind
+from regard.modes import evaluation_mode
 from regard.protocols import StepDecoder
-from regard.training import evaluation_mode
 from regard.translation.looking import Looking
 from regard.translation.source import Source
 

@@ -15,8 +15,8 @@ from torch import nn
 from regard.errors import InputError
 from regard.inspection import CacheBytes, Ledger, cache_bytes, draw_ledger, ledger
 from regard.models import Transformer
+from regard.modes import evaluation_mode
 from regard.protocols import BOS
-from regard.training import evaluation_mode
 from regard.verification.inputs import draw_for
 from regard.verification.recognise import recognise
 

@@ -18,10 +18,10 @@ from regard.inspection import AttentionMaps, Choice, Kind, Walk, choices, trace
 from regard.inspection.attention import SIDES
 from regard.inspection.listeners import attach
 from regard.inspection.report import Example
+from regard.modes import evaluation_mode
 from regard.protocols import EOS
 from regard.runs.looking.pair import Spans, TextPair
 from regard.runs.looking.search_steps import Searched, search_with_steps
-from regard.training import evaluation_mode
 from regard.translation import Looking
 from regard.translator import Translator
 from regard.verification.inputs import Tokens, draw_for

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from regard.errors import InterruptedRun
+from regard.modes import evaluation_mode
 from regard.protocols import Observer
 from regard.runs.evaluating.evaluate import evaluate
 from regard.runs.evaluating.evaluate_classifier import evaluate_classifier
@@ -25,7 +26,7 @@ from regard.runs.training.train_classifier import train_classifier
 from regard.runs.training.validation import Validation
 from regard.signals.classifier import SignalClassifier
 from regard.signals.validation import FIGURES, ClassValidation
-from regard.training import ClassObjective, Seq2SeqObjective, evaluation_mode
+from regard.training import ClassObjective, Seq2SeqObjective
 from regard.translator import Translator
 
 

@@ -21,13 +21,13 @@ from regard.evaluation import measure
 from regard.generation.lengths import by_length
 from regard.inspection import draw_table
 from regard.models import Transformer, ablate, ablation_names
+from regard.modes import evaluation_mode
 from regard.plural import plural
 from regard.protocols import PAD
 from regard.runs.looking.parts import fitting
 from regard.runs.recipes.recipe import check
 from regard.runs.saying import Say
 from regard.runs.text_set import TextSet, read_aligned
-from regard.training import evaluation_mode
 from regard.translator import Translator
 
 _BATCH_TOKENS = 4096
