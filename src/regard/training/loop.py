@@ -127,7 +127,7 @@ class _Run:
         self.ema = MovingAverage(self.objective, self.options.ema) if self.options.ema else None
         self.state = State()
         self.given = 0  # target tokens of this epoch, learned from or lost to an overflow of float16
-        self.validation_seconds = 0.0  # of the longest so far: so much is left of `minutes` for the last one
+        self.validation_seconds = 0.0  # of the longest so far: `minutes` must leave as much for the last one
         self.began = time.monotonic()
 
     def __call__(self) -> Outcome:
@@ -282,7 +282,7 @@ class _Run:
         self.state = s = State.from_json(content["state"])
         clock = json.loads(sealed.read("clock.json"))
         self.began -= clock["seconds"]
-        self.validation_seconds = clock.get("validation", 0.0)  # an older Regard did not note it
+        self.validation_seconds = clock.get("validation", 0.0)  # an older Regard did not keep it
         load_tensors(self.objective, sealed.read("model.safetensors"))
         if self.ema:
             self.ema.restore(sealed.read(EMA))

@@ -179,7 +179,7 @@ class Seq2SeqObjective(nn.Module):
     def hidden(
         self, source: Int[Tensor, "B S"], target_in: Int[Tensor, "B T"], source_lengths: Int[Tensor, " B"] | None
     ) -> Float[Tensor, "B T D"]:
-        """Return the model's last layer: all but projection and loss."""
+        """Return what the last layer of the model gives, before projection and loss."""
         hidden: Tensor = self.model.hidden(source, target_in, source_lengths)  # type: ignore[operator]
         return hidden
 

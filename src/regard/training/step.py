@@ -210,6 +210,7 @@ def make_optimizer(objective: nn.Module, options: TrainingOptions) -> torch.opti
     return kind(groups, lr=options.learning_rate, betas=options.betas, eps=options.eps, fused=fused)
 
 
-def _length(gradients: list[Tensor]) -> Tensor:
-    length = whole(torch.nn.utils.get_total_norm(gradients))
+def _length(tensors: list[Tensor]) -> Tensor:
+    """Return the Euclidean length of all of them as one vector; on the processor, where it costs nothing, in double."""
+    length = whole(torch.nn.utils.get_total_norm(tensors))
     return length.double() if length.device.type == "cpu" else length
