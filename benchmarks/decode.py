@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from peers import marian
 from torch import Tensor
 from turns import Work, table, take_turns
 
 from regard.cli.allocator import keep_freed_memory
 from regard.generation import SearchOptions, generate_all
 from regard.models import PackedWeights, Sinusoidal, Transformer, bind, build, preset
+from regard.protocols import EOS, PAD, SPECIALS
 
 VOCABULARY = 10_000
 STEPS = 20
 AT_LEAST = 8  # sentences a turn, or a side that decodes them one at a time would mostly find its cache taken by another
-PAD, BOS, EOS = 0, 2, 3
 Sentences = list[list[int]]
 
 
@@ -41,7 +42,7 @@ def model_of(size: str) -> Transformer:
 def sentences(count: int) -> Sentences:
     generator = torch.Generator().manual_seed(1)
     lengths = torch.randint(6, 31, (count,), generator=generator).tolist()
-    return [[*torch.randint(4, VOCABULARY, (n - 1,), generator=generator).tolist(), EOS] for n in lengths]
+    return [[*torch.randint(len(SPECIALS), VOCABULARY, (n - 1,), generator=generator).tolist(), EOS] for n in lengths]
 
 
 def regard_side(size: str, turns: list[list[Sentences]], beam: int, threads: int) -> Work:
@@ -61,29 +62,7 @@ def regard_side(size: str, turns: list[list[Sentences]], beam: int, threads: int
 
 def marian_of(ours: Transformer) -> Any:
     """Return Hugging Face's Marian with the weights of ``ours``."""
-    from transformers import MarianConfig, MarianMTModel
-
-    spec = ours.spec
-    theirs = MarianMTModel(
-        MarianConfig(
-            vocab_size=VOCABULARY,
-            d_model=spec.d_model,
-            encoder_layers=spec.encoder_layers,
-            decoder_layers=spec.decoder_layers,
-            encoder_attention_heads=spec.num_heads,
-            decoder_attention_heads=spec.num_heads,
-            encoder_ffn_dim=spec.d_ff,
-            decoder_ffn_dim=spec.d_ff,
-            activation_function="relu",
-            scale_embedding=True,
-            max_position_embeddings=spec.max_len,
-            pad_token_id=PAD,
-            bos_token_id=BOS,
-            eos_token_id=EOS,
-            decoder_start_token_id=BOS,
-            forced_eos_token_id=None,
-        )
-    ).eval()
+    theirs = marian(ours.spec).eval()
     weights: dict[str, Tensor] = {"model.shared.weight": ours.output.weight}
     attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
     maps = {"feed_forward.inner": "fc1", "feed_forward.outer": "fc2", "feed_forward_residual.norm": "final_layer_norm"}
@@ -168,7 +147,7 @@ def save_for_ctranslate2(ours: Transformer, folder: str) -> None:
             linear(target.ffn.linear_1, layer.feed_forward.outer.weight, layer.feed_forward.outer.bias)
             norm(target.ffn.layer_norm, layer.feed_forward_residual.norm)
     spec.decoder.projection.weight = array(ours.output.weight)
-    tokens = ["<blank>", "<unk>", "<s>", "</s>", *(f"t{i}" for i in range(4, VOCABULARY))]
+    tokens = ["<blank>", *SPECIALS[1:], *(f"t{i}" for i in range(len(SPECIALS), VOCABULARY))]
     spec.register_source_vocabulary(tokens)
     spec.register_target_vocabulary(tokens)
     spec.validate()
@@ -179,17 +158,17 @@ def save_for_ctranslate2(ours: Transformer, folder: str) -> None:
 def ctranslate2_side(size: str, turns: list[list[Sentences]], beam: int, layout: tuple[int, int]) -> Work:
     import ctranslate2
 
-    folder = tempfile.mkdtemp()
-    save_for_ctranslate2(model_of(size), folder)
     workers, threads = layout
-    translator = ctranslate2.Translator(folder, inter_threads=workers, intra_threads=threads)
+    with TemporaryDirectory() as folder:
+        save_for_ctranslate2(model_of(size), folder)
+        translator = ctranslate2.Translator(folder, inter_threads=workers, intra_threads=threads)
 
     def translate(batch: Sentences) -> int:
-        size = max(1, -(-len(batch) // workers))
+        share = max(1, -(-len(batch) // workers))
         found = translator.translate_batch(
-            [["</s>" if i == EOS else f"t{i}" for i in row] for row in batch],
+            [[SPECIALS[EOS] if i == EOS else f"t{i}" for i in row] for row in batch],
             beam_size=beam,
-            max_batch_size=size,
+            max_batch_size=share,
             min_decoding_length=STEPS,
             max_decoding_length=STEPS,
         )

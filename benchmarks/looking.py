@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.inspection import choices, ledger, trace, watch_attention
 from regard.inspection.report import AttentionSection, LedgerSection, WalkSection, example_of, render_page
 from regard.models import build
-from regard.protocols import BOS
+from regard.protocols import BOS, SPECIALS
 
 
 def seconds(model: nn.Module, source: Tensor, target: Tensor) -> float:
@@ -38,8 +38,8 @@ def main() -> None:
     asked = parser.parse_args()
     torch.manual_seed(0)
     never = build(asked.preset, source_vocab=10_000, target_vocab=8_000).eval()
-    source = torch.randint(4, 8_000, (1, asked.tokens))
-    target = torch.randint(4, 8_000, (1, asked.tokens))
+    source = torch.randint(len(SPECIALS), 8_000, (1, asked.tokens))
+    target = torch.randint(len(SPECIALS), 8_000, (1, asked.tokens))
     target[0, 0] = BOS
 
     once = copy.deepcopy(never)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import sentencepiece
 import torch
+from peers import marian
 from torch import Tensor, nn
 from torch.nn import functional as F
 from turns import Work, table, take_turns
@@ -29,6 +30,7 @@ from turns import Work, table, take_turns
 from regard.cli.allocator import environment_without_caches, keep_freed_memory
 from regard.data import PairBatch, collate
 from regard.models import Dropout, TransformerSpec, build, preset
+from regard.protocols import BOS, EOS, PAD, SPECIALS, UNK
 from regard.training import Seq2SeqObjective
 
 VOCABULARY = 10_000
@@ -65,7 +67,7 @@ class Stock(nn.Module):
         return self.dropout(self.table(ids) * self.scale + self.places[: ids.size(1)])
 
     def forward(self, batch: PairBatch) -> Tensor:
-        padding = batch.source == 0
+        padding = batch.source == PAD
         triangle = nn.Transformer.generate_square_subsequent_mask(batch.target_in.size(1), dtype=torch.bool)
         hidden = self.core(
             self.embed(batch.source),
@@ -83,34 +85,12 @@ class Marian(nn.Module):
 
     def __init__(self, spec: TransformerSpec) -> None:
         super().__init__()
-        from transformers import MarianConfig, MarianMTModel
-
-        self.core = MarianMTModel(
-            MarianConfig(
-                vocab_size=spec.target_vocab,
-                d_model=spec.d_model,
-                encoder_layers=spec.encoder_layers,
-                decoder_layers=spec.decoder_layers,
-                encoder_attention_heads=spec.num_heads,
-                decoder_attention_heads=spec.num_heads,
-                encoder_ffn_dim=spec.d_ff,
-                decoder_ffn_dim=spec.d_ff,
-                activation_function="relu",
-                dropout=spec.dropout.residual,
-                attention_dropout=0.0,
-                activation_dropout=0.0,
-                scale_embedding=True,
-                max_position_embeddings=spec.max_len,
-                pad_token_id=0,
-                eos_token_id=3,
-                decoder_start_token_id=2,
-            )
-        )
+        self.core = marian(spec)
 
     def forward(self, batch: PairBatch) -> Tensor:
         out = self.core(
             input_ids=batch.source,
-            attention_mask=(batch.source != 0).long(),
+            attention_mask=(batch.source != PAD).long(),
             decoder_input_ids=batch.target_in,
             use_cache=False,
         )
@@ -130,7 +110,9 @@ class Ours(nn.Module):
 
 
 def mean_loss(logits: Tensor, batch: PairBatch) -> Tensor:
-    return F.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=0, label_smoothing=SMOOTHING)
+    return F.cross_entropy(
+        logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
+    )
 
 
 def trainer(
@@ -163,7 +145,9 @@ def random_batches(count: int, tokens: int) -> list[Pairs]:
         rows = []
         for _ in range(max(1, tokens // (longest + 1))):
             lengths = torch.randint(max(6, longest - 3), longest + 1, (2,), generator=generator).tolist()
-            source, target = (torch.randint(4, VOCABULARY, (n,), generator=generator).tolist() for n in lengths)
+            source, target = (
+                torch.randint(len(SPECIALS), VOCABULARY, (n,), generator=generator).tolist() for n in lengths
+            )
             rows.append((source, target))
         batches.append(rows)
     return batches
@@ -179,10 +163,10 @@ def real_batches(folder: Path, count: int, tokens: int) -> list[Pairs]:
         model_writer=model,
         vocab_size=VOCABULARY,
         model_type="bpe",
-        pad_id=0,
-        unk_id=1,
-        bos_id=2,
-        eos_id=3,
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=BOS,
+        eos_id=EOS,
         minloglevel=2,
     )
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())

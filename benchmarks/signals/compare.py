@@ -62,7 +62,7 @@ def main() -> None:
     for seed in range(1, asked.seeds + 1):
         with tempfile.TemporaryDirectory() as out:
             began = time.process_time()
-            model = train_classifier(tables, out=out, data=asked.data, limits={"seed": seed}, quiet=True)
+            model = train_classifier(tables, out=out, data=asked.data, changes={"training.seed": seed}, quiet=True)
             seconds = time.process_time() - began
         right = evaluate_classifier(model, data=asked.data).report.accuracy
         results.setdefault("Regard", []).append((right, seconds))

@@ -49,7 +49,7 @@ def take_turns(
     pieces: int,
     *,
     warm_up: int = 2,
-    environments: Mapping[str, Mapping[str, str] | None] = {},
+    environments: Mapping[str, Mapping[str, str] | None] | None = None,
 ) -> dict[str, Times]:
     """Let every side do pieces 0 to ``pieces`` - 1 in turn, after ``warm_up`` that are not counted.
 
@@ -65,7 +65,7 @@ def take_turns(
     for name, make in sides.items():
         lines[name], far = context.Pipe()
         children.append(context.Process(target=_serve, args=(far, make), daemon=True))
-        with started_in(environments.get(name)):
+        with started_in((environments or {}).get(name)):
             children[-1].start()
         lines[name].recv()  # sides are made one after the other: making is work too
     seconds: dict[str, list[float]] = {name: [] for name in sides}
@@ -93,9 +93,11 @@ def started_in(environment: Mapping[str, str] | None) -> Iterator[None]:
     """While entered, a process that starts has this environment."""
     here = dict(os.environ)
     os.environ.update(environment or {})
-    yield
-    os.environ.clear()
-    os.environ.update(here)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(here)
 
 
 def _serve(line: Connection, make: Callable[[], Work]) -> None:
