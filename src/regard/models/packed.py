@@ -52,6 +52,7 @@ class PackedWeights:
             least_rows: of a product that is worth the look at whether the numbers are the same as before.
         """
         if not _worth_packing(weight):
+            self._held.pop(name, None)  # of weights that have become of another kind since
             return lambda x_NI: F.linear(x_NI, weight, bias)
         packed: Tensor | None = None
 

@@ -31,7 +31,9 @@ def drop(x: Tensor, share: float) -> Tensor:
     On a CPU torch draws one number per element, one after the other on one thread, which is slower than the
     matrix product beside it. Here 64 random bits serve four elements, so ``share`` is rounded to a multiple of 2⁻¹⁶.
     """
-    if x.device.type != "cpu" or share == 1 or torch.compiler.is_compiling():  # a compiler draws in its own way
+    # a compiler draws in its own way, and so does vmap, which may want other draws for each
+    transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    if x.device.type != "cpu" or share == 1 or transformed:
         return F.dropout(x, share)
     dropped = min(round(share * _LEVELS), _LEVELS - 1)
     words = torch.empty((x.numel() + 7) // 8 * 2, dtype=torch.int64)
@@ -70,11 +72,6 @@ class Keep(torch.autograd.Function):
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
         """Keep and scale the same places."""
         return Keep._again(ctx, tangent)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int, None, None], x: Tensor, kept: Tensor, scale: float) -> tuple[Tensor, int]:
-        """Keep the same places in every one of several tensors."""
-        return torch.stack([Keep.apply(one, kept, scale) for one in x.unbind(in_dims[0])]), 0  # type: ignore[no-untyped-call]
 
     @staticmethod
     def _again(ctx: Any, x: Tensor) -> Tensor:

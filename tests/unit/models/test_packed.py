@@ -127,6 +127,14 @@ def test_other_numbers_and_narrow_matrices_stay_plain(monkeypatch: pytest.Monkey
     assert not held._held
 
 
+def test_weights_that_became_of_another_kind_are_no_longer_held() -> None:
+    (weight, bias), held = pair(), PackedWeights()
+    held.linear("a", weight, bias)(torch.randn(3, 7))
+    assert held._held
+    held.linear("a", weight.double(), None)
+    assert not held._held
+
+
 @pytest.mark.parametrize("trouble", [AttributeError, RuntimeError, TypeError, None])
 def test_where_the_door_is_gone_or_leads_elsewhere(
     monkeypatch: pytest.MonkeyPatch, trouble: type[Exception] | None

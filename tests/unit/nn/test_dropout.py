@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
 from regard.nn import Dropout, PostNorm, drop
 
@@ -84,49 +85,62 @@ def test_a_compiler_sees_one_graph() -> None:
 
 
 class TestTransforms:
-    """What `torch.func` and batched gradients make of dropout; it is linear in x, so its gradient is what it keeps."""
-
-    def kept(self) -> torch.Tensor:
-        torch.manual_seed(3)
-        return drop(torch.ones(7, 5), 0.5)
+    """Under `torch.func` dropout is torch's own, draws too; it is linear in x, so its gradient is what it keeps."""
 
     def dropped(self, x: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(3)
         return drop(x, 0.5)
 
     def test_gradients(self) -> None:
-        gradient = torch.func.grad(lambda x: (self.dropped(x) * x).sum())(torch.ones(7, 5))
-        assert torch.equal(gradient, 2 * self.kept())
+        def loss(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = self.dropped(x)
+            return (y * x).sum(), y
+
+        gradient, kept = torch.func.grad(loss, has_aux=True)(torch.ones(7, 5))
+        assert torch.equal(gradient, 2 * kept)
 
     @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # torch's own, of itself
     def test_tangents(self) -> None:
-        x, tangent = torch.randn(7, 5), torch.randn(7, 5)
-        _, change = torch.func.jvp(self.dropped, (x,), (tangent,))
-        assert torch.equal(change, tangent * self.kept())
+        x, tangent = torch.ones(7, 5), torch.randn(7, 5)
+        kept, change = torch.func.jvp(self.dropped, (x,), (tangent,))
+        assert torch.equal(change, tangent * kept)
+
+    @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+    def test_tangents_outside_torch_func(self) -> None:
+        x, tangent = torch.ones(7, 5), torch.randn(7, 5)
+        with forward_ad.dual_level():
+            kept, change = forward_ad.unpack_dual(self.dropped(forward_ad.make_dual(x, tangent)))
+        assert torch.equal(change, tangent * kept)
 
     def test_several_gradients_at_once(self) -> None:
         x = torch.ones(7, 5, requires_grad=True)
         y = self.dropped(x)
         directions = torch.randn(3, 7, 5)
         (found,) = torch.autograd.grad(y, x, directions, is_grads_batched=True)
-        assert torch.equal(found, directions * self.kept())
+        assert torch.equal(found, directions * y)
 
-    def test_a_gradient_for_each_of_several(self) -> None:
-        several = torch.randn(7, 5, 3)
-        gradient = torch.func.grad(lambda x: self.dropped(x).square().sum())
-        found = torch.func.vmap(gradient, in_dims=2, randomness="same")(several)
-        for one, row in zip(several.unbind(2), found, strict=True):
-            torch.testing.assert_close(row, gradient(one))
+    @pytest.mark.parametrize("randomness", ["same", "different"])
+    def test_a_gradient_for_each_of_several(self, randomness: str) -> None:
+        """The gradient of the sum of squares of what is kept of ones, each doubled, is four times what is kept."""
+
+        def loss(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = drop(x, 0.5)
+            return y.square().sum(), y
+
+        gradient = torch.func.grad(loss, has_aux=True)
+        found, kept = torch.func.vmap(gradient, in_dims=2, randomness=randomness)(torch.ones(7, 5, 3))
+        assert torch.equal(found, 4 * kept)
+        assert torch.equal(kept[0], kept[1]) == (randomness == "same")
 
     def test_through_a_whole_layer(self) -> None:
         layer = PostNorm(nn.LayerNorm(5), 0.5).train()
-        names = dict(layer.named_parameters())
         x = torch.randn(2, 7, 5)
 
-        def loss(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
-            torch.manual_seed(3)
-            return torch.func.functional_call(layer, parameters, (x, lambda y: 2 * y)).square().sum()  # type: ignore[no-any-return]
+        def loss(parameters: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+            made = torch.func.functional_call(layer, parameters, (x, lambda y: 2 * y))
+            return made.sum(), made
 
-        loss(names).backward()
-        for name, gradient in torch.func.grad(loss)(names).items():
-            torch.testing.assert_close(gradient, names[name].grad)
+        gradient, made = torch.func.grad(loss, has_aux=True)(dict(layer.named_parameters()))
+        # the norm begins as the identity, so that what is added and multiplied are a count and its own output
+        assert torch.equal(gradient["norm.bias"], torch.full((5,), 14.0))
+        torch.testing.assert_close(gradient["norm.weight"], made.sum((0, 1)))
