@@ -13,11 +13,11 @@ from regard.device import best_device
 from regard.errors import DataError, InputError, RecipeError, listed
 from regard.evaluation import EvaluationOptions, Line, Report, compare, worst
 from regard.plural import plural
+from regard.runs.copies import doubt_of_copies
 from regard.runs.recipes.recipe import DataOptions, Recipe, check
 from regard.runs.saying import Say, say_nothing
 from regard.runs.text_set import TextSet, aligned, read_aligned, read_set
 from regard.runs.translating.output import refuse_output, write_result
-from regard.runs.translating.tally import doubt_of_copies
 from regard.runs.waiting import telling
 from regard.translator import Translator, load_ensemble
 
@@ -141,6 +141,7 @@ def evaluate(
     protocol = _protocol(recipe, tables, metrics, bleu_tokenize, lowercase)
     options = recipe.data if several_answers is None else replace(recipe.data, several_answers=several_answers)
     text = _text(options, source, paths, pairs, Path(data or ""))
+    # files of outputs alone are compared without sources
     same = sum(source in answers for source, answers in zip(text.sources, text.references, strict=False))
     if doubt := doubt_of_copies(same, len(text.sources)):
         say(doubt)

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from regard.data import EncodedCorpus, TextTokenizer, TokenizerOptions
 from regard.plural import plural
 from regard.protocols import SPECIALS, UNK
+from regard.runs.copies import doubt_of_copies
 from regard.runs.recipes.recipe import Recipe
 from regard.runs.training.prepare import Prepared
 
@@ -45,7 +46,8 @@ def doubts(prepared: Prepared, recipe: Recipe) -> list[str]:
         ("source", prepared.source_tokenizer, [source for source, _ in pairs]),
         ("target", prepared.target_tokenizer, [target for _, target in pairs]),
     )
-    found += _about_copies(pairs)
+    copies = doubt_of_copies(sum(source == target for source, target in pairs), len(pairs))
+    found += [copies] if copies else []
     found += _about_order(pairs, _some_pairs(prepared.valid_corpus))
     joint = prepared.source_tokenizer is prepared.target_tokenizer
     together = corpus.counts("source") + corpus.counts("target") if joint else None
@@ -87,14 +89,6 @@ def _about_text(side: Side, tokenizer: TextTokenizer, lines: Sequence[str]) -> I
         yield (
             f'the {side} side looks cut into pieces already: {marked:.0%} of its lines hold "@@ " or "▁"; give the '
             'text as it was, or let tokenizer.kind be "word"'
-        )
-
-
-def _about_copies(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
-    if (same := sum(source == target for source, target in pairs) / max(len(pairs), 1)) > 0.5:
-        yield (
-            f"{same:.0%} of the pairs have the same text on both sides, so copying is what will be learned; look "
-            "whether one file stands for both sides"
         )
 
 

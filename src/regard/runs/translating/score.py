@@ -14,10 +14,10 @@ from regard.data import CorpusFiles, read_lines, read_parallel
 from regard.device import best_device
 from regard.errors import DataError
 from regard.plural import plural
+from regard.runs.copies import doubt_of_copies
 from regard.runs.saying import Say, say_on_stderr
 from regard.runs.translating.output import printer, refuse_output
 from regard.runs.translating.requests import from_json
-from regard.runs.translating.tally import doubt_of_copies
 from regard.runs.waiting import telling
 from regard.translation import Request, Translation
 from regard.translator import Translator, load_ensemble

@@ -97,11 +97,3 @@ class Tally:
             yield f"outputs that lack a phrase asked for, which was impossible: {self.missing:,}"
         if self.aligned and (doubt := doubt_of_flat(self.flatness / self.aligned)) is not None:
             yield doubt
-
-
-def doubt_of_copies(same: int, pairs: int) -> str | None:
-    """Return a warning if both sides are the ``same`` text in more than half of the ``pairs``."""
-    if 2 * same <= pairs:
-        return None
-    found = f"source and target are the same text in {same:,} of {plural(pairs, 'pair')}"
-    return f"{found}; look whether one file stands for both sides"

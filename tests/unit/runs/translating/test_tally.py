@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.runs.translating.tally import Tally, doubt_of_copies
+from regard.runs.translating.tally import Tally
 from regard.translation import Translation
 
 
@@ -48,11 +48,3 @@ def test_one_output_for_all_lines_is_a_doubt() -> None:
     assert counts(("a", "x"), ("a", "x"), ("a", "x")).doubt() is None
     assert counts(("a", "x"), ("b", "x")).doubt() is None
     assert counts(("a", "x"), ("b", "y"), ("c", "y"), ("d", "x")).doubt() is None
-
-
-def test_copies_are_doubted_where_they_are_most() -> None:
-    assert doubt_of_copies(0, 0) is None and doubt_of_copies(7, 14) is None
-    said = doubt_of_copies(8, 15)
-    assert said is not None and said.startswith(
-        "source and target are the same text in 8 of 15 pairs; look whether one"
-    )
