@@ -8,13 +8,11 @@ from typing import Annotated
 import typer
 
 
-def reseal(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A model folder.")]) -> None:
+def reseal(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A model folder, or the folder of a run.")],
+) -> None:
     """Accept files of a model folder changed by hand."""
-    from regard.errors import FolderError
-    from regard.folders import MODEL
-    from regard.storage import MANIFEST
+    from regard.folders import model_folder
     from regard.storage import reseal as run
 
-    if (folder / MODEL / MANIFEST).is_file() and not (folder / MANIFEST).is_file():
-        raise FolderError(f"{folder} is the folder of a run; its model is in {folder / MODEL}: name that")
-    run(folder)
+    run(model_folder(folder))

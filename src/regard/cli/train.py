@@ -88,18 +88,11 @@ def train(
     ``kind = "signals"`` in ``[data]``. The same command goes on with a stopped run.
     """
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
-    from regard.runs.recipes.changes import read_changes
+    from regard.runs.recipes.changes import read_changes, with_own
 
     changes = read_changes(said or ())
     if "data.kind" in changes:
         raise typer.BadParameter("data.kind must stand in a recipe: it says what the rest means", param_hint="--set")
-    of_training = {"--updates": updates, "--epochs": epochs, "--minutes": minutes, "--seed": seed, "--init": init}
-    of_data = {"--source": source, "--target": target, "--pairs": pairs, "--valid-pairs": valid_pairs}
-    for section, flags in (("training", of_training), ("data", of_data), ("model", {"--preset": preset})):
-        for flag, value in flags.items():
-            key = f"{section}.{flag[2:].replace('-', '_')}"
-            if value is not None and key in changes:
-                raise typer.BadParameter(f"{flag} and {key} are one; give it once", param_hint="--set")
     instead = {"--dump": dump, "--dry-run": dry_run, "--lr-range": lr_range, "--replay": replay}
     if len(several := [flag for flag, asked_for in instead.items() if asked_for]) > 1:
         raise typer.BadParameter(f"give {several[0]} or {several[1]}, not both", param_hint=several[1])
@@ -118,7 +111,7 @@ def train(
                 f"{recipe} is of signals, where {strange[0]} has no meaning", param_hint=strange[0]
             )
         limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
-        changes |= {f"training.{name}": limit for name, limit in limits.items() if limit is not None}
+        changes = with_own(changes, {f"training.{name}": limit for name, limit in limits.items()})
         _train_on_signals(recipe, changes, out=out, data=data, device=device, threads=threads, quiet=quiet, dump=dump)
         return
     if valid is not None and valid_pairs is not None:

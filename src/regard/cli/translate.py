@@ -144,6 +144,7 @@ def translate(
     from regard.runs.saying import say_nothing, say_on_stderr
     from regard.runs.translating.filter import FilterOptions
     from regard.runs.translating.translate import translate as run
+    from regard.translation import read_glossary
 
     options = FilterOptions(
         models=tuple(map(str, folders)),
@@ -157,8 +158,8 @@ def translate(
         align=alignments or alignment_threshold is not None,
         threshold=alignment_threshold,
         replace_unknown=replace_unknown,
-        dictionary=None if dictionary is None else str(dictionary),
-        glossary=None if glossary is None else str(glossary),
+        dictionary=None if dictionary is None else read_glossary(dictionary, "dictionary"),
+        glossary=None if glossary is None else read_glossary(glossary),
         forbid=tuple(forbid or ()),
         suppress=tuple(suppress or ()),
         bias=biases,

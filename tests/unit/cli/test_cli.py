@@ -176,7 +176,7 @@ def test_what_a_reader_would_not_see_is_told(
         (["translate", "MODEL", "-i", "FILE", "--format", "jsonp"], "did you mean 'jsonl'"),
         (["translate", "MODEL", "-i", "FILE", "--ids"], "--ids: goes with --jsonl"),
         (["translate", "MODEL", "-i", "FILE", "--bias", "x"], "must be like TOKEN=1.5"),
-        (["translate", "MODEL", "-i", "FILE", "--dictionary", "FILE"], "for --replace-unknown"),
+        (["translate", "MODEL", "-i", "FILE", "--dictionary", "TERMS"], "for --replace-unknown"),
         (["translate", "MODEL", "-i", "FILE", "--glossary", "FILE"], "FILE:1: a glossary line must be two phrases"),
         (["translate", "MODEL", "-i", "FILE", "--weight", "1", "--weight", "2"], "2 weights for 1 model"),
         (["translate", "MODEL", "-i", "FILE", "--weight", "0"], "weights of an ensemble must be above 0"),
@@ -207,16 +207,16 @@ def test_what_a_reader_would_not_see_is_told(
         (["train", "--source", "FILE", "--target", "LONG", "--dump"], "FILE has 1 line but .*LONG has 2"),
         (["train", "nowhere.toml"], "the recipe cannot be read"),
         (["train", "--valid", "FILE", "FILE", "--valid-pairs", "FILE"], "not both"),
-        (["train", "--updates", "9", "--set", "training.updates=7"], "--updates and training.updates are one"),
-        (["train", "--pairs", "a", "--set", "data.pairs=b"], "--pairs and data.pairs are one"),
-        (["train", "--valid-pairs", "a", "--set", "data.valid_pairs=b"], "--valid-pairs and data.valid_pairs are one"),
-        (["train", "--preset", "tiny", "--set", "model.preset=base"], "--preset and model.preset are one"),
+        (["train", "--updates", "9", "--set", "training.updates=7"], "training.updates is said twice"),
+        (["train", "--pairs", "a", "--set", "data.pairs=b"], "data.pairs is said twice"),
+        (["train", "--valid-pairs", "a", "--set", "data.valid_pairs=b"], "data.valid_pairs is said twice"),
+        (["train", "--preset", "tiny", "--set", "model.preset=base"], "model.preset is said twice"),
         (["train", "--dump", "--dry-run"], "give --dump or --dry-run, not both"),
         (["average", "nowhere", "--last", "2", "--best", "2"], "not both"),
         (["average", "nowhere"], "is not the folder of a run"),
         (["average", "nowhere", "--last", "2"], "is not the folder of a run"),
-        (["reseal", "nowhere"], "manifest.json is missing"),
-        (["reseal", "FILE"], "manifest.json is missing"),
+        (["reseal", "nowhere"], "there is no model folder nowhere"),
+        (["reseal", "FILE"], "there is no model folder"),
         (["average", "nowhere", "--threads", "0", "--quiet"], "--threads"),
     ],
 )
@@ -278,11 +278,13 @@ def test_train_translate_evaluate_average(
     assert run(["translate", "best", "mean", "-i", "train.src", "-o", "translated.txt", "-q"]) == 0
     assert Path("together.txt").read_text() == Path("translated.txt").read_text()
     assert capsys.readouterr().out.startswith("BLEU "), "one system: its name is not said"
-    Path("mean/README.md").write_text("mine")
-    assert run(["reseal", "mean"]) == 0
-    assert run(["reseal", "runs/recipe"]) == 2
-    assert "runs/recipe is the folder of a run; its model is in runs/recipe/model" in capsys.readouterr().err
-    assert run(["translate", "mean", "-i", "train.src", "-b", "1"]) == 0
+    for named, model in (("mean", "mean"), ("runs/recipe", "runs/recipe/model")):
+        config = Path(model, "config.json")
+        config.write_text(config.read_text() + "\n")
+        assert run(["translate", named, "-i", "train.src", "-b", "1"]) == 2
+        assert f"`regard reseal {model}`" in capsys.readouterr().err
+        assert run(["reseal", named]) == 0
+        assert run(["translate", named, "-i", "train.src", "-b", "1"]) == 0
 
 
 def test_what_nobody_expected_is_one_sentence(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 from regard.errors import RecipeError
@@ -48,6 +49,18 @@ def value_of(text: str) -> Any:
     except (ValueError, RecursionError):  # not TOML, or a number of thousands of digits
         return text
     return read["x"] if len(read) == 1 else text  # of several lines each might be a key
+
+
+def with_own(changes: Changes, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``changes`` and those keys that have a flag or an argument of their ``own``, where that is not None.
+
+    Raises:
+        RecipeError: a key is said both ways.
+    """
+    said = {key: str(value) if isinstance(value, Path) else value for key, value in own.items() if value is not None}
+    if twice := sorted(said.keys() & changes.keys()):
+        raise RecipeError(f"{twice[0]} is said twice, by a name of its own and as a key; say it once")
+    return {**said, **changes}
 
 
 def changed(tables: Mapping[str, Any], changes: Changes) -> Tables:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regard.data import CorpusFiles
 from regard.errors import RecipeError
 from regard.plural import plural
-from regard.runs.recipes.changes import Changes, changed
+from regard.runs.recipes.changes import Changes, changed, with_own
 from regard.runs.recipes.defaults import Extent, complete
 from regard.runs.recipes.recipe import Recipe, check
 from regard.runs.recipes.tables import Tables, data_folder, read_tables
@@ -156,8 +156,7 @@ def plan(
             said |= {"data.valid_source": valid_source, "data.valid_target": valid_target}
         case more:
             raise RecipeError(f"validation takes a file of pairs, or a source and a target file, not {len(more)} files")
-    said = {key: str(value) if isinstance(value, Path) else value for key, value in said.items() if value is not None}
-    said |= changes or {}
+    said = with_own(changes or {}, said)
     where = "the command line" if recipe is None else f"{recipe} and the command line" if said else str(recipe)
     tables = changed(_without_replaced({} if recipe is None else read_tables(recipe), said), said)
     given = check(tables, where)

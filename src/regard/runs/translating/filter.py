@@ -13,7 +13,7 @@ from regard.generation.controls import Control
 from regard.runs.translating.forms import FormName, as_fairseq, as_jsonl, as_nbest, as_text
 from regard.runs.translating.requests import Asked, from_json
 from regard.runs.translating.tally import Tally
-from regard.translation import Attended, Glossary, Paragraph, Request, Translation, read_glossary, split_paragraph
+from regard.translation import Attended, Glossary, Paragraph, Request, Translation, split_paragraph
 from regard.translation.constraints import named_token, written_ids
 from regard.translation.result import in_a_row
 from regard.translation.sentences import check_language
@@ -39,8 +39,8 @@ class FilterOptions:
         align: tell which words belong together.
         threshold: of an alignment; None links each target word to one source word.
         replace_unknown: unknown words of an output become what the model looked at.
-        dictionary: file of what source words become then; None copies them.
-        glossary: file of phrases and what they must become.
+        dictionary: what source words become then; None copies them.
+        glossary: phrases and what they must become.
         forbid: phrases that no output contains.
         suppress: tokens, as the vocabulary spells them, that are never chosen.
         bias: tokens, likewise, that are made likelier or less likely, and by how many nats.
@@ -58,8 +58,8 @@ class FilterOptions:
     align: bool = False
     threshold: float | None = None
     replace_unknown: bool = False
-    dictionary: str | None = None
-    glossary: str | None = None
+    dictionary: Glossary | None = None
+    glossary: Glossary | None = None
     forbid: tuple[str, ...] = ()
     suppress: tuple[str, ...] = ()
     bias: tuple[tuple[str, float], ...] = ()
@@ -109,8 +109,8 @@ class Filter:
 
     def __init__(self, options: FilterOptions, device: str) -> None:
         self._options = options
-        self._glossary = Glossary({}) if options.glossary is None else read_glossary(options.glossary)
-        dictionary = {} if options.dictionary is None else read_glossary(options.dictionary, "dictionary").terms
+        self._glossary = options.glossary or Glossary({})
+        dictionary = {} if options.dictionary is None else options.dictionary.terms
         self._translator = load_ensemble(options.models, device, weights=options.weights, average=options.average)
         for term, phrase in self._glossary.terms.items():
             with located(self._glossary.places[term]):

@@ -14,7 +14,6 @@ from regard.runs.translating.filter import Done, Filter, FilterOptions
 from regard.runs.translating.output import Put, printer, refuse_output
 from regard.runs.translating.tally import Tally
 from regard.runs.waiting import telling
-from regard.translation import read_glossary
 
 _CHUNK_LINES, _CHUNK_CHARACTERS = 1024, 1 << 18
 """Lines that are sorted by length and translated together: enough to fill batches, little enough to keep in memory."""
@@ -75,10 +74,10 @@ def translate(
         InputError: a file, an option or a model cannot be used.
         RegardError: a worker has died.
     """
-    refuse_output(output, [source, options.glossary, options.dictionary])
-    for kind, path in (("glossary", options.glossary), ("dictionary", options.dictionary)):
-        if path is not None and Path(path).is_file() and not read_glossary(path, kind).terms:  # a pipe is read but once
-            say(f"{path}: the {kind} is empty, so nothing is asked of it")
+    refuse_output(output, [source])
+    for kind, given in (("glossary", options.glossary), ("dictionary", options.dictionary)):
+        if given is not None and not given.terms:
+            say(f"the {kind} is empty, so nothing is asked of it")
     with _engine(options, workers, str(best_device(device)), threads, say) as engine, printer(output) as put:
         stream = _Stream(engine, put, str(source), _CHUNK_LINES if workers == 1 else _CHUNK_OF_WORKER, say)
         with pauses(stream.flush):

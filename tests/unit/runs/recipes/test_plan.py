@@ -84,6 +84,8 @@ def test_a_run_is_named_after_its_files(paths: dict[str, str], name: str) -> Non
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"training\.updates is said twice"):
+        plan(updates=5, changes={"training.updates": 7})
     with pytest.raises(RecipeError, match="nothing to train on"):
         plan().corpora()
     with pytest.raises(

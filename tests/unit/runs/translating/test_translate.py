@@ -18,6 +18,7 @@ from regard.errors import DataError, InputError, RegardError
 from regard.runs.translating.filter import Filter, FilterOptions
 from regard.runs.translating.translate import translate
 from regard.runs.translating.workers import Workers
+from regard.translation import read_glossary
 from unit.data.nasty import NASTY
 from unit.runs.toys import write_bundle
 
@@ -83,7 +84,9 @@ def test_alignments_and_the_lines_of_fairseq(model: str, tmp_path: Path) -> None
 
 def test_a_glossary_and_forbidden_words(model: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("12\tb c\n")
-    options = FilterOptions((model,), overrides={"beam": 4}, glossary=str(tmp_path / "terms.tsv"), forbid=("7",))
+    options = FilterOptions(
+        (model,), overrides={"beam": 4}, glossary=read_glossary(tmp_path / "terms.tsv"), forbid=("7",)
+    )
     lines, _ = results(options, ["12 4", "4"], tmp_path)
     assert "b c" in lines[0] and "b c" not in lines[1] and not any("7" in line.split(" ") for line in lines)
 
@@ -91,15 +94,15 @@ def test_a_glossary_and_forbidden_words(model: str, tmp_path: Path) -> None:
 def test_a_glossary_without_a_phrase_is_said(model: str, tmp_path: Path) -> None:
     terms = tmp_path / "terms.tsv"
     terms.write_text("\n \n")
-    for asked in ({"glossary": str(terms)}, {"dictionary": str(terms), "replace_unknown": True}):
-        options = FilterOptions((model,), overrides=QUICK, **asked)  # type: ignore[arg-type]
-        assert (
-            f"{terms}: the {next(iter(asked))} is empty, so nothing is asked of it"
-            in results(options, ["1"], tmp_path)[1]
-        )
+    nothing = read_glossary(terms)
+    for name, options in {
+        "glossary": FilterOptions((model,), overrides=QUICK, glossary=nothing),
+        "dictionary": FilterOptions((model,), overrides=QUICK, dictionary=nothing, replace_unknown=True),
+    }.items():
+        assert f"the {name} is empty, so nothing is asked of it" in results(options, ["1"], tmp_path)[1]
     terms.write_text("1 2\n")
     with pytest.raises(DataError, match=r"terms.tsv:1: a dictionary line must be two phrases"):
-        results(options, ["1"], tmp_path)
+        read_glossary(terms, "dictionary")
 
 
 def test_paragraphs_keep_their_spacing_and_their_draws(model: str, tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_one_output_for_all_lines_is_said(model: str, tmp_path: Path) -> None:
 def test_what_an_output_cannot_hold_is_told_with_its_place(model: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("1\t2\n\n3\tzz\n")
     with pytest.raises(InputError, match=r"terms.tsv:3: the phrase 'zz' that an output must have holds what"):
-        results(FilterOptions((model,), glossary=str(tmp_path / "terms.tsv")), ["1"], tmp_path)
+        results(FilterOptions((model,), glossary=read_glossary(tmp_path / "terms.tsv")), ["1"], tmp_path)
     asks = FilterOptions((model,), overrides=QUICK, json_input=True)
     for line, sentence in [
         ('{"text": "1", "constraints": ["zz"]}', "the phrase 'zz' that an output must have holds what"),
