@@ -23,7 +23,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.models.bound_layer import BindLinear, bind_layer, bind_norm, plain_linear
-from regard.models.packed import Map, PackedWeights
+from regard.models.packed import PackedWeights
+from regard.models.pieces import Map
 from regard.models.seq2seq import DecoderState, Transformer
 from regard.models.starting import start_by_length
 from regard.nn import (

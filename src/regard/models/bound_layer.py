@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models.packed import Map
+from regard.models.pieces import Map
 from regard.nn import (
     DecoderLayer,
     FeedForward,

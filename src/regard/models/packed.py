@@ -3,14 +3,13 @@
 torch gives a product to a library that arranges the matrix anew each time. oneDNN, which torch has too, takes one that
 was arranged before: from two rows on, and from some width on, that is sooner. The door to it has no public name (it is
 torch's own compiler that uses it), so it is tried once: where it is missing, or gives something else, the plain product
-stays, which is the oracle of the tests.
+stays, which is the oracle of the tests. One row goes by :mod:`regard.models.pieces`.
 
 Axes: N rows, I features in, O features out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from functools import cache
 from typing import Any, cast
@@ -20,12 +19,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.models.pieces import Map, linear_in_pieces
+
 WIDE = 1 << 18
 """Numbers in a matrix from which it is worth it: 512 × 512."""
 
 _FACTORS = torch.arange(1 << 13, dtype=torch.float32, device="cpu").cos_().add_(2)
-
-Map = Callable[[Float[Tensor, "N I"]], Float[Tensor, "N O"]]
 
 
 class PackedWeights:
@@ -54,12 +53,13 @@ class PackedWeights:
         if not _worth_packing(weight):
             self._held.pop(name, None)  # of weights that have become of another kind since
             return lambda x_NI: F.linear(x_NI, weight, bias)
+        plain = linear_in_pieces(weight, bias)
         packed: Tensor | None = None
 
         def run(x_NI: Tensor) -> Tensor:
             nonlocal packed
             if x_NI.numel() < least_rows * x_NI.size(-1) or torch.is_grad_enabled():
-                return F.linear(x_NI, weight, bias)
+                return plain(x_NI)
             if packed is None:
                 packed = self._packed(name, weight)
             return _product(x_NI, packed, bias)
